@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnover
-from turnover.applications._results import checked_count
-from turnover.applications.examples import TrainInstances, train_instances
+from turnover.applications.examples import TrainInstances
+from turnover.applications.results import checked_count
 from turnover.errors import ApplicationError, InfluenceError
 
 
@@ -21,7 +21,7 @@ def test_places_are_those_of_the_ids_and_minus_one_for_others(ids, asked):
 def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):
     order = torch.randperm(500)
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x[order], digits.y[order], order))
-    known = train_instances(inf, None, needed=True)
+    known = TrainInstances.of(inf, None, needed=True)
     assert known.mask_ids.tolist() == order.tolist()
     assert known.labels.tolist() == digits.y[order].tolist()
     assert inf.models == (digits.model,)
@@ -29,10 +29,10 @@ def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):
 
 def test_labels_of_mixed_groups_are_not_known_unless_they_are_given(digits):
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, torch.arange(500) % 5))
-    assert train_instances(inf, None, needed=False).labels is None
-    assert train_instances(inf, range(5), needed=True).labels.tolist() == [0, 1, 2, 3, 4]
+    assert TrainInstances.of(inf, None, needed=False).labels is None
+    assert TrainInstances.of(inf, range(5), needed=True).labels.tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(InfluenceError, match="different labels"):
-        train_instances(inf, None, needed=True)
+        TrainInstances.of(inf, None, needed=True)
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "3", True, None])

@@ -8,11 +8,11 @@ import torch
 
 import turnover
 from turnover.applications import memorized, near_duplicates
-from turnover.applications.label_errors import confident_label_errors, label_margins
+from turnover.applications.labels import ClassLabels
 from turnover.applications.trust import histogram
 from turnover.errors import ApplicationError
 from turnover.evaluation import mislabel_detection
-from turnover.scores import OutOfSample, Scores
+from turnover.scores import Scores
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,16 @@ def test_likely_wrong_rows_are_all_whose_label_is_not_the_most_probable(found):
     rows = found.likely_label_errors()
     assert len(rows) == found.disagreements
     assert all(row.likely_label_error for row in rows)
-    assert [row.label_quality for row in rows] == sorted(row.label_quality for row in rows)
-    assert (found.margins[found.order[len(rows) :]] >= 0).all()
+    assert [row.p_wrong for row in rows] == sorted((row.p_wrong for row in rows), reverse=True)
+    assert (found.out_of_sample.probs.argmax(1) != found.labels.values)[found.order].argmin() == len(rows)
 
 
 def test_a_row_holds_what_scores_and_predictions_hold(found):
-    row = found.memorized_example(7)
+    row = found.label_errors([7])[0]
     assert row.self_influence == pytest.approx(float(found.self_influence.values[7]))
     assert row.stderr == pytest.approx(float(found.self_influence.stderr[7]))
     assert row.label_quality == pytest.approx(float(found.out_of_sample.label_quality[7]))
+    assert row.p_wrong == pytest.approx(1 - row.label_quality)
 
 
 def test_the_histogram_holds_every_row(found):
@@ -70,14 +71,14 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     x[1], y[1] = x[0], y[0]  # the same with one label
     x[3], y[3] = x[2], (y[2] + 1) % 10  # the same with another
     inf = turnover.Influence(digits.model, estimator="tod", train=(x, y, torch.arange(60)))
-    found = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999))
-    assert found.label_error(0).duplicates == (1,)
-    assert not found.label_error(0).duplicates_disagree
-    assert "not truly held out" in str(found.label_error(0))
-    assert found.label_error(3).duplicates_disagree
-    assert "a near-duplicate has another label" in str(found.label_error(2))
-    assert found.label_error(5).duplicates == ()
-    assert "duplicate" not in str(found.label_error(5))
+    rows = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999)).label_errors(range(6))
+    assert rows[0].duplicates == (1,)
+    assert not rows[0].duplicates_disagree
+    assert "not truly held out" in str(rows[0])
+    assert rows[3].duplicates_disagree
+    assert "a near-duplicate has another label" in str(rows[2])
+    assert rows[5].duplicates == ()
+    assert "duplicate" not in str(rows[5])
 
 
 def test_a_trained_twin_makes_a_row_seem_less_memorized(digits, train_mlp):
@@ -105,11 +106,6 @@ def test_it_becomes_json_and_a_table(found):
     assert sum(data["memorized"]["histogram"]["counts"]) == 500
     table = found.table()
     assert table["position"].tolist() == found.order.tolist()
-
-
-def test_margins_compare_the_label_with_the_best_other_one():
-    unseen = OutOfSample([[0.5, 0.375, 0.125], [0.5, 0.375, 0.125]], ids=[1, 2])
-    assert label_margins(unseen, np.array([0, 2])).tolist() == [0.125, -0.375]
 
 
 @pytest.mark.parametrize(
@@ -156,5 +152,5 @@ def test_a_histogram_goes_from_the_first_to_the_last_score():
     ],
 )
 def test_a_label_error_is_confident_where_another_label_is_as_probable_as_usual_for_it(probs, labels, confident):
-    held_out = OutOfSample(probs, ids=range(len(labels)))
-    assert confident_label_errors(held_out, np.array(labels)).tolist() == [bool(one) for one in confident]
+    beside = ClassLabels(np.array(labels)).beside(np.array(probs))
+    assert beside.confident.tolist() == [bool(one) for one in confident]

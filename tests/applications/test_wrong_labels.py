@@ -10,7 +10,7 @@ from torch import nn
 
 import turnover
 from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, training_record, wrong_labels
-from turnover.applications._noise import (
+from turnover.applications._mixture import (
     bent,
     centered,
     expected_error,
@@ -58,7 +58,7 @@ def test_as_many_labels_are_called_wrong_as_are_and_the_expected_precision_is_th
     assert abs(found.expected / called - true) < 0.05
     assert digits.wrong[found.likely].sum() > 0.8 * digits.wrong.sum()
     assert set(found.order[:called]) == set(np.flatnonzero(found.likely))
-    assert (np.diff(found.probability[found.order]) <= 0).all()
+    assert (np.diff(found.p_wrong[found.order]) <= 0).all()
     low, high = found.expected_range
     assert low <= digits.wrong[found.likely].sum() <= high
     assert low <= found.expected <= high <= called
@@ -95,7 +95,7 @@ def test_more_of_the_rows_listed_by_the_record_are_wrong_than_of_those_that_disa
     errors = by_record.find_label_errors()
     assert (errors.count, errors.expected_errors) == (int(found.likely.sum()), round(found.expected))
     assert errors.as_dict()["expected_errors_range"] == list(found.expected_range)
-    assert all(one.likely_label_error and one.wrong_probability > 0.5 for one in errors.items)
+    assert all(one.likely_label_error and one.p_wrong > 0.5 for one in errors.items)
     assert without.find_label_errors().expected_errors is None
     assert without.find_label_errors().expected_errors_range is None
 
@@ -204,16 +204,16 @@ def predicted(rng, rows, *, sharpness=3.0):
 def test_a_scale_is_the_true_one_with_many_rows_and_stays_near_1_with_few_that_tell_nothing():
     rng = np.random.default_rng(0)
     scores, labels = predicted(rng, 6000)
-    found = fit_scale(scores / 1.5, labels, 0.0, count=5)
-    assert found.best == pytest.approx(1.5, rel=0.05)
-    assert found.equally_likely == pytest.approx(np.full(5, 1.5), rel=0.1)
-    assert (np.diff(found.equally_likely) > 0).all()
+    equally_likely, best = fit_scale(scores / 1.5, labels, 0.0, count=5)
+    assert best == pytest.approx(1.5, rel=0.05)
+    assert equally_likely == pytest.approx(np.full(5, 1.5), rel=0.1)
+    assert (np.diff(equally_likely) > 0).all()
     certain = centered(3.0 * np.eye(4)[np.arange(60) % 4])  # all are predicted: the likeliest scale has no bound
     labels = np.arange(60) % 4
     labels[:6] = (labels[:6] + 1) % 4  # but for some, which the rate explains
-    unknown = fit_scale(certain, labels, 0.1, count=5)
-    assert 0.7 < unknown.best < 1.5
-    assert unknown.equally_likely[-1] > 1.5 * unknown.equally_likely[0]
+    equally_likely, best = fit_scale(certain, labels, 0.1, count=5)
+    assert 0.7 < best < 1.5
+    assert equally_likely[-1] > 1.5 * equally_likely[0]
     assert fit_weights([certain], labels, rates=(0.1,)).weights[0] > 3
 
 

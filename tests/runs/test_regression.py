@@ -133,12 +133,12 @@ def test_a_run_is_the_same_when_it_is_opened_again(run):
     assert again.task.name == "regression"
     assert np.array_equal(again.rows.labels, run.rows.labels)
     assert np.allclose(again.numbers(again.x), run.numbers(run.x))
-    assert np.allclose(again.examples.residuals.standardized, run.examples.residuals.standardized)
+    assert np.allclose(again.wrong_labels.standardized, run.wrong_labels.standardized)
 
 
 def test_likely_label_errors_are_those_far_from_their_held_out_prediction(run):
     findings = find_all(run)
-    errors, residuals = findings.likely_label_errors, run.examples.residuals
+    errors, residuals = findings.likely_label_errors, run.wrong_labels
     far = np.flatnonzero(np.abs(residuals.standardized) > LIKELY_ERROR)
     assert errors.count == len(far) > 0
     assert errors.expected_errors is None
@@ -148,7 +148,7 @@ def test_likely_label_errors_are_those_far_from_their_held_out_prediction(run):
     assert json.dumps(findings.as_dict(), allow_nan=False)
     # Wrong numbers are found first: half of those that differ much are among as many rows as there are.
     train = run.places("train")
-    wrong = np.abs(run.rows.labels - run.rows.frame["true"].to_numpy(float))[train] > run.examples.scale.deviation
+    wrong = np.abs(run.rows.labels - run.rows.frame["true"].to_numpy(float))[train] > run.examples.labels.deviation
     assert wrong[residuals.order[: int(wrong.sum())]].mean() > 0.5
 
 

@@ -72,7 +72,7 @@ class Table:
         """Return how well wrong labels are found: AUC of their probabilities; how many are listed, how many of them."""
         labels = wrong_labels(record)
         hits = int(self.wrong[labels.likely].sum())
-        auc = _auc(labels.probability, self.wrong)
+        auc = _auc(labels.p_wrong, self.wrong)
         return f"AUC {auc:.4f}, {int(labels.likely.sum()):,} listed, {hits:,} of {self.wrong.sum():,} wrong among them"
 
 

@@ -1,31 +1,28 @@
 """What people came for: explain predictions, cleanse data, find label errors and what was memorized, ask about groups.
 
 Owns: every finding, computed once, as a small frozen result whose `as_dict` is its one JSON schema. Offers: functions
-that take an `Influence`, data and plain arrays, and `find_all` for all findings about a trained model with its
+that take an `Influence`, data and plain arrays, and `find_all` for all findings about a trained network with its
 `Examples`. Must not know: run folders, terminals, pages, servers.
 
 | file | one idea |
 | --- | --- |
+| `results.py` | plain JSON by one serializer, tables, significance and checks that all findings share |
+| `labels.py` | given labels, classes or numbers, and held-out predictions beside them |
+| `wrong_labels.py`, `_mixture.py` | P(wrong) of each label; labels as a mixture of right and changed ones |
+| `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
 | `examples.py` | rows that findings speak of, their names, and what two of them have in common |
 | `predictions.py` | predictions of the full network, and the most confident errors |
-| `explain.py` | supporting and opposing examples of a prediction |
-| `relative.py` | scores relative to the magnitudes of training rows |
+| `explain.py` | supporting and opposing examples of a prediction; relative scores |
 | `shared_tokens.py` | words that two texts share |
-| `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
-| `wrong_labels.py`, `_noise.py` | how probably each label is wrong, from that record; labels as a mixture |
-| `residuals.py` | labels that are numbers: their scale, their distance from held-out predictions |
-| `label_errors.py` | held-out predictions against given labels: order and confidence of label errors |
-| `memorized.py` | self-influence of training rows |
-| `near_duplicates.py`, `_similarity.py` | rows that are nearly the same; how they are found |
+| `memorized.py` | self-influence of training rows, and likely label errors among them |
+| `near_duplicates.py` | rows that are nearly the same |
 | `cleanse.py` | rows that harm a validation set, and how many to drop |
 | `retraining_check.py` | retraining without them |
 | `groups.py` | influence of annotators and sources; predictions without one |
 | `trust.py` | noise, histograms and leaks |
-| `findings.py` | all findings about a classifier or a regression |
-| `_results.py` | JSON, tables, significance and checks that all of them share |
+| `findings.py` | all findings about a trained network |
 """
 
-from ._results import NoiseFrom, plain
 from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
 from .examples import Examples
 from .explain import (
@@ -35,10 +32,9 @@ from .explain import (
     Queries,
     explain,
     explain_examples,
+    row_magnitudes,
 )
 from .findings import (
-    ClassSummary,
-    Confusion,
     Errors,
     Findings,
     ScoredExamples,
@@ -47,11 +43,22 @@ from .findings import (
     find_errors,
     find_label_errors,
     row_queries,
-    unseen_predictions,
 )
 from .groups import GroupScore, GroupScores, WithoutGroup, groups, without_group
-from .label_errors import LabelError, LabelErrors, label_error_order, label_margins
-from .memorized import Memorized, MemorizedExample, MemorizedExamples, memorized
+from .labels import (
+    LIKELY_ERROR,
+    ClassLabels,
+    ClassSummary,
+    Confusion,
+    HeldOutLabels,
+    Labels,
+    NumberFit,
+    NumberLabels,
+    RecordedLabels,
+    Residuals,
+    WrongLabels,
+)
+from .memorized import LabelError, LabelErrors, Memorized, MemorizedExample, MemorizedExamples, memorized
 from .near_duplicates import (
     DuplicateGroup,
     Duplicates,
@@ -61,18 +68,18 @@ from .near_duplicates import (
     near_duplicates,
 )
 from .predictions import Predictions, chance_p_value, prediction, predictions
-from .relative import row_magnitudes
-from .residuals import LIKELY_ERROR, NumberFit, NumberScale, Residuals
+from .results import NoiseFrom, Result, plain
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
 from .training_record import RowRecord, TrainingRecord, ridge_heads
 from .trust import Histogram, ScoreNoise, Trust, leak_audit
-from .wrong_labels import FEWEST_VALIDATION, WrongLabels, wrong_labels
+from .wrong_labels import FEWEST_VALIDATION, wrong_labels
 
 __all__ = [
     "ARMS",
     "FEWEST_VALIDATION",
     "LIKELY_ERROR",
+    "ClassLabels",
     "ClassSummary",
     "Cleansing",
     "Confusion",
@@ -87,20 +94,24 @@ __all__ = [
     "GroupScores",
     "HarmfulExample",
     "HarmfulExamples",
+    "HeldOutLabels",
     "Histogram",
     "InfluentialExample",
     "LabelError",
     "LabelErrors",
+    "Labels",
     "Memorized",
     "MemorizedExample",
     "MemorizedExamples",
     "NearDuplicates",
     "NoiseFrom",
     "NumberFit",
-    "NumberScale",
+    "NumberLabels",
     "Predictions",
     "Queries",
+    "RecordedLabels",
     "Residuals",
+    "Result",
     "RetrainingCheck",
     "RowRecord",
     "ScoreNoise",
@@ -125,8 +136,6 @@ __all__ = [
     "find_label_errors",
     "find_near_duplicates",
     "groups",
-    "label_error_order",
-    "label_margins",
     "leak_audit",
     "memorized",
     "near_duplicates",
@@ -137,7 +146,6 @@ __all__ = [
     "row_magnitudes",
     "row_queries",
     "shared_tokens",
-    "unseen_predictions",
     "without_group",
     "wrong_labels",
 ]

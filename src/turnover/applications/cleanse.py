@@ -14,9 +14,8 @@ from turnover.ids import Ids, id_array
 from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
-from ._results import NoiseFrom, Result, entry, noise_from, significance, table_of
-from .examples import Examples, TrainInstances, train_instances
-from .label_errors import HeldOutExample, held_out_fields, held_out_number, held_out_places
+from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields, held_out_of
+from .results import NoiseFrom, Result, entry, noise_from, significance, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -84,10 +83,11 @@ class Cleansing(Result):
         requested: the same as a number; None: all that are significantly harmful.
         protected: how many harmful ones are protected, and so kept.
         spared_classes: classes of which the last row was kept.
+        instances: number of training instances.
+        noise_from: what significance is judged by; None: it is not known.
     """
 
     _hidden = ("mean", "kept")
-    _also = ("unit", "method", "noise_from", "instances")
 
     mean: Scores
     dropped: tuple[HarmfulExample, ...]
@@ -99,26 +99,10 @@ class Cleansing(Result):
     protected: int
     spared_classes: tuple[Any, ...]
     validation_rows: int
-
-    @property
-    def unit(self) -> str:
-        """Return the unit of mean influence."""
-        return self.mean.unit
-
-    @property
-    def method(self) -> str:
-        """Return the estimator that made mean influence."""
-        return self.mean.method
-
-    @property
-    def noise_from(self) -> NoiseFrom:
-        """Return what significance is judged by; None: it is not known."""
-        return noise_from(self.mean)
-
-    @property
-    def instances(self) -> int:
-        """Return the number of training instances."""
-        return len(self.kept)
+    instances: int
+    unit: str
+    method: str
+    noise_from: NoiseFrom
 
     @property
     def dropped_ids(self) -> Ids:
@@ -128,14 +112,6 @@ class Cleansing(Result):
     def table(self) -> "pandas.DataFrame":
         """Return one row per dropped instance: what `HarmfulExample` has."""
         return table_of(self.dropped, HarmfulExample)
-
-
-@dataclass(frozen=True)
-class DropAmount:
-    """How many instances to drop: as a person would write it, and as a number; None: all significantly harmful."""
-
-    text: str
-    rows: int | None
 
 
 def cleanse(
@@ -173,7 +149,7 @@ def cleanse(
         InfluenceError: the validation set is empty or has no labels.
 
     Example:
-        >>> import turnover
+        >>> import torch, turnover
         >>> x, y = torch.randn(60, 4), torch.randint(2, (60,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x[:40], y[:40]))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
@@ -184,41 +160,47 @@ def cleanse(
         >>> len(found.dropped), int(found.kept.sum())
         (2, 38)
     """
-    known = train_instances(influence, train_labels, examples, needed=False)
-    amount = drop_amount(drop, len(known))
+    known = TrainInstances.of(influence, train_labels, examples, needed=False)
+    text, most = drop_amount(drop, len(known))
     classes = None if known.labels is None or known.labels.dtype.kind == "f" else known.labels
-    _check_classes(classes)
+    if classes is not None and len(classes) > 0 and (classes == classes[0]).all():
+        raise ApplicationError(
+            f"all {len(classes)} training rows have the label {classes[0].item()!r}, so no row can be harmful to "
+            "another class. Give training data of two classes or more."
+        )
     protected = _protected(protect, known)
     if mean is None:
         mean = influence.mean(validation, at_label="given", progress=progress)
-    if amount.rows is None and noise_from(mean) is None:
+    if most is None and noise_from(mean) is None:
         raise ApplicationError(
             "drop: which rows are significant is not known: scores of "
             f"{'a single network' if mean.replicas == 1 else f'{mean.replicas} networks'} have no interval. Give an "
             'amount such as "1%", or train 3 replicas or more.'
         )
-    significant, p_values = significance(mean, level)
-    harmful = _harmful_first(mean)
-    candidates = [int(position) for position in harmful if not protected[position]]
-    if amount.rows is None:
-        candidates = [position for position in candidates if significant[position]]
-    chosen, spared = _sparing_classes(candidates, amount.rows, classes)
-    held_out, places = held_out_places(influence, out_of_sample, known.mask_ids[chosen], progress=progress)
+    significant, harmful = significance(mean, level)[0], _harmful_first(mean)
+    candidates = [place for place in harmful.tolist() if not protected[place] and (most or significant[place])]
+    chosen, spared = _sparing_classes(candidates, most, classes)
+    if out_of_sample is None and chosen:
+        out_of_sample = held_out_of(influence, progress=progress)
     kept = np.ones(len(known), bool)
     kept[chosen] = False
     return Cleansing(
         mean=mean,
-        dropped=_harmful_examples(known, chosen, mean, significant, p_values, held_out, places),
+        dropped=_harmful_examples(known, chosen, mean, out_of_sample, level),
         kept=kept,
-        drop=amount.text,
-        requested=amount.rows,
+        drop=text,
+        requested=most,
         level=level,
         significant=int(significant[harmful].sum()),
         protected=int(protected[harmful].sum()),
-        spared_classes=tuple(spared if examples is None else (examples.label_names[label] for label in spared)),
+        spared_classes=tuple(spared if examples is None else map(examples.labels.name, spared)),
         validation_rows=sum(
             batch.rows for batch in batches_of(validation, targets=influence.targets, training_rows=False)
         ),
+        instances=len(known),
+        unit=mean.unit,
+        method=mean.method,
+        noise_from=noise_from(mean),
     )
 
 
@@ -226,11 +208,8 @@ def find_harmful(
     mean: Scores, out_of_sample: OutOfSample, examples: Examples, *, level: float, most: int = 200
 ) -> HarmfulExamples:
     """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence."""
-    significant, p_values = significance(mean, level)
-    harmful = _harmful_first(mean)
+    significant, harmful = significance(mean, level)[0], _harmful_first(mean)
     known = TrainInstances(mean.mask_ids, None, examples, mean.names)
-    first = harmful[:most]
-    held_out, places = held_out_places(None, out_of_sample, mean.mask_ids[first])
     return HarmfulExamples(
         count=int(significant[harmful].sum()),
         helpful=int((significant & (mean.values > 0)).sum()),
@@ -239,44 +218,37 @@ def find_harmful(
         standardized=mean.standardized,
         method=mean.method,
         noise_from=noise_from(mean),
-        items=_harmful_examples(known, first, mean, significant, p_values, held_out, places),
+        items=_harmful_examples(known, harmful[:most].tolist(), mean, out_of_sample, level),
     )
 
 
-def drop_amount(drop: Any, count: int) -> DropAmount:
-    """Return how many of `count` rows to drop; of a share at least one row.
+def drop_amount(drop: Any, count: int) -> tuple[str, int | None]:
+    """Return how many of `count` rows to drop, as a person would write it and as a number; of a share at least one.
 
     Example:
-        >>> drop_amount("1%", 500).rows, drop_amount(0.5, 3).rows, drop_amount(7, 500).rows
-        (5, 2, 7)
-        >>> drop_amount("significant", 500).rows is None
-        True
+        >>> drop_amount("1%", 500), drop_amount(0.5, 3), drop_amount(7, 500)
+        (('1%', 5), ('50%', 2), ('7 rows', 7))
+        >>> drop_amount("significant", 500)  # all that are significantly harmful
+        ('significant', None)
     """
-    if isinstance(drop, str):
-        text = drop.strip()
-        if text.lower() == "significant":
-            return DropAmount("significant", None)
-        number = text[:-1].strip() if text.endswith("%") else text
-        try:
-            value = float(number)
-        except ValueError:
-            raise ApplicationError(f"drop: must be an amount of rows, got {drop!r}. {_HOW}") from None
-        if text.endswith("%"):
-            return _share(value / 100, f"{number}%", count)
-        drop = int(value) if value >= 1 and value.is_integer() and "." not in number else value
-    if isinstance(drop, bool) or not isinstance(drop, int | float) or not math.isfinite(drop):
+    text = str(drop).strip()
+    if text.lower() == "significant":
+        return "significant", None
+    try:
+        amount = math.nan if isinstance(drop, bool) else float(text.removesuffix("%"))
+    except ValueError:
+        amount = math.nan
+    if not math.isfinite(amount):
         raise ApplicationError(f"drop: must be an amount of rows, got {drop!r}. {_HOW}")
-    if isinstance(drop, float):
-        return _share(drop, f"{100 * drop:g}%", count)
-    if not 1 <= drop < count:
-        raise ApplicationError(f"drop: must be from 1 to {count - 1} of {count} rows, got {drop}. {_HOW}")
-    return DropAmount(f"{drop} rows", drop)
-
-
-def _share(share: float, text: str, count: int) -> DropAmount:
+    if isinstance(drop, int) or (isinstance(drop, str) and text.isdecimal() and amount >= 1):
+        if not 1 <= amount < count:
+            raise ApplicationError(f"drop: must be from 1 to {count - 1} of {count} rows, got {drop}. {_HOW}")
+        return f"{int(amount)} rows", int(amount)
+    percent = text.removesuffix("%").strip() if text.endswith("%") else f"{100 * amount:g}"
+    share = amount / 100 if text.endswith("%") else amount
     if not 0 < share < 1:
-        raise ApplicationError(f"drop: must be between 0% and 100% of the rows, got {text}. {_HOW}")
-    return DropAmount(text, min(max(1, round(share * count)), count - 1))
+        raise ApplicationError(f"drop: must be between 0% and 100% of the rows, got {percent}%. {_HOW}")
+    return f"{percent}%", min(max(1, round(share * count)), count - 1)
 
 
 def _harmful_first(mean: Scores) -> NDArray[np.int64]:
@@ -286,48 +258,25 @@ def _harmful_first(mean: Scores) -> NDArray[np.int64]:
 
 
 def _harmful_examples(
-    known: TrainInstances,
-    positions: Sequence[int] | NDArray[np.int64],
-    mean: Scores,
-    significant: NDArray[np.bool_],
-    p_values: NDArray[np.float32] | None,
-    held_out: OutOfSample | None,
-    places: NDArray[np.int64],
+    known: TrainInstances, positions: Sequence[int], mean: Scores, out_of_sample: OutOfSample | None, level: float
 ) -> tuple[HarmfulExample, ...]:
-    def held_out_of(position: int, place: int) -> dict[str, Any]:
-        if known.examples is not None and known.examples.residuals is not None:
-            return held_out_number(known.examples.residuals, place)
-        names = None if known.examples is None else known.examples.label_names
-        label = None if held_out is None or held_out.labels is None else int(held_out.labels[place])
-        by_record = _by_record(known, position, place)
-        return held_out_fields(held_out, place, label, names) | {"by_record": by_record}
-
+    """Return the instances at some positions, in their order, with what is known of them."""
+    significant, p_values = significance(mean, level)
+    if out_of_sample is None or not positions:
+        held_out = [held_out_fields(None, None, -1)] * len(positions)
+    else:
+        held_out = known.held_out(out_of_sample, positions)
     return tuple(
         HarmfulExample(
             **known.instance(position),
-            **held_out_of(int(position), int(place)),
+            **held,
             score=float(mean.values[position]),
             stderr=entry(mean.stderr, position),
             p_value=entry(p_values, position),
             significant=bool(significant[position]),
         )
-        for position, place in zip(positions, places, strict=True)
+        for position, held in zip(positions, held_out, strict=True)
     )
-
-
-def _by_record(known: TrainInstances, position: int, place: int) -> bool | None:
-    """Tell whether the label of an instance is a likely error by the record; None: not known, or a group of rows."""
-    if known.examples is None or place < 0:
-        return None
-    return known.examples.likely_label_error(known.instance(position)["row"])
-
-
-def _check_classes(labels: NDArray[Any] | None) -> None:
-    if labels is not None and len(labels) > 0 and (labels == labels[0]).all():
-        raise ApplicationError(
-            f"all {len(labels)} training rows have the label {labels[0].item()!r}, so no row can be harmful to another "
-            "class. Give training data of two classes or more."
-        )
 
 
 def _protected(protect: ArrayLike | None, known: TrainInstances) -> NDArray[np.bool_]:

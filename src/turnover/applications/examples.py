@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.errors import InfluenceError
+from turnover.errors import ApplicationError, InfluenceError, TurnOverError
 from turnover.ids import Name, Names
 from turnover.influence import Influence
+from turnover.scores import OutOfSample
 
-from ._results import Result, checked_labels
-from .residuals import NumberScale, Residuals
+from .labels import ClassLabels, HeldOutLabels, Labels, Residuals, WrongLabels
+from .results import Result, checked_labels, entry
 from .shared_tokens import shared_tokens
-from .wrong_labels import WrongLabels
 
 # Numbers of a table are near within this share of their column's standard deviation.
 _NEAR = 0.1
@@ -44,12 +44,52 @@ class Instance(Result):
 
 
 @dataclass(frozen=True)
-class Common:
-    """What a query and an example share: words of both texts as (start, end), and columns of nearly the same value."""
+class HeldOutExample(Instance):
+    """A training example with its held-out prediction, by the subnetwork that was not trained on it.
 
-    query_spans: tuple[tuple[int, int], ...] = ()
-    example_spans: tuple[tuple[int, int], ...] = ()
-    columns: tuple[str, ...] = ()
+    Attributes:
+        label_quality: held-out probability of the given label.
+        residual: of a number, label minus held-out prediction, in units of the usual distance (`Residuals`).
+        p_wrong: P(wrong) of its label; None: not known, or a group of rows.
+        likely_label_error: whether its label is a likely error.
+    """
+
+    held_out_label: Any
+    held_out_probability: float | None
+    label_quality: float | None
+    residual: float | None = field(default=None, kw_only=True)
+    p_wrong: float | None = field(default=None, kw_only=True)
+    likely_label_error: bool = field(default=False, kw_only=True)
+
+    @property
+    def prediction_words(self) -> str:
+        """Return the given label and the held-out prediction in words; "" where there is none."""
+        if self.held_out_label is None:
+            return ""
+        if self.residual is not None:
+            distance = f"{abs(self.residual):.1f} times the usual distance"
+            return f"given label {self.label:.6g}, held-out prediction {self.held_out_label:.6g} ({distance})"
+        given, other = self.label_quality or 0.0, self.held_out_probability or 0.0
+        if self.held_out_label == self.label:
+            return f"given label {self.label} ({given:.0%}), as the held-out prediction"
+        return f"given label {self.label} ({given:.0%}), held-out prediction {self.held_out_label} ({other:.0%})"
+
+
+def held_out_fields(
+    held_out: HeldOutLabels | Residuals | None, judged: WrongLabels | None, place: int
+) -> dict[str, Any]:
+    """Return the fields of `HeldOutExample` at a place of the predictions; all None where these are not known.
+
+    Args:
+        held_out: labels beside held-out predictions.
+        judged: how probably these labels are wrong; None: by the held-out predictions.
+        place: −1 for a group of rows.
+    """
+    if held_out is None or place < 0:
+        return dict.fromkeys(("held_out_label", "held_out_probability", "label_quality"))
+    judged = held_out if judged is None else judged
+    wrong = {"p_wrong": entry(judged.p_wrong, place), "likely_label_error": bool(judged.likely[place])}
+    return held_out.of_row(place) | wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,35 +99,24 @@ class Examples:
     Attributes:
         values: texts, uint8 pixels [rows, height, width, channels], or a DataFrame.
         names: what to call each row: its line, or the file of an image.
-        labels: class numbers [rows], −1: no label; or numbers, float64.
-        label_names: of the classes; empty where labels are numbers.
+        labels: of all rows, classes or numbers.
         ids: instance id of each row; rows of a group share one.
         groups: group of each row; empty: rows are the instances.
-        wrong_labels: how probably the label of each training row is wrong; None: the training was not recorded.
-        scale: how labels that are numbers were standardized for the training; None: labels are classes.
-        residuals: how far numbers of the training rows lie from their held-out predictions; None: for classes.
+        wrong_labels: how probably the label of each training row is wrong; None: not known.
     """
 
     kind: Literal["text", "image", "table"]
     values: Any
     names: Sequence[str]
-    labels: NDArray[Any]
-    label_names: tuple[str, ...]
+    labels: Labels
     splits: NDArray[np.str_]
     ids: NDArray[np.int64]
     groups: Sequence[str] = ()
     wrong_labels: WrongLabels | None = None
-    scale: NumberScale | None = None
-    residuals: Residuals | None = None
-
-    @property
-    def numeric(self) -> bool:
-        """Tell whether labels are numbers, not classes."""
-        return self.labels.dtype.kind == "f"
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.labels)
+        return len(self.ids)
 
     @cached_property
     def train_rows(self) -> NDArray[np.int64]:
@@ -95,22 +124,19 @@ class Examples:
         return np.flatnonzero(self.splits == "train")
 
     @cached_property
+    def train_labels(self) -> Labels:
+        """Return the labels of the training rows."""
+        return self.labels.among(self.train_rows)
+
+    @cached_property
     def labeled_unseen_rows(self) -> NDArray[np.int64]:
         """Return the numbers of the validation rows and then of the test rows that have a label."""
         rows = np.concatenate([np.flatnonzero(self.splits == split) for split in ("validation", "test")])
-        return rows if self.numeric else rows[self.labels[rows] >= 0]
+        return rows[self.labels.known[rows]]
 
-    def label(self, row: int) -> str | float | None:
+    def label(self, row: int) -> Any:
         """Return the label of a row: the name of its class, or its number; None: it has none."""
-        if self.numeric:
-            return float(self.labels[row])
-        number = int(self.labels[row])
-        return None if number < 0 else self.label_names[number]
-
-    def likely_label_error(self, row: int) -> bool | None:
-        """Tell whether the label of a training row is a likely error; None: the training was not recorded."""
-        judged = self.wrong_labels if self.residuals is None else self.residuals
-        return None if judged is None else bool(judged.likely[np.searchsorted(self.train_rows, row)])
+        return self.labels.name(self.labels.values[row])
 
     def value(self, row: int) -> Any:
         """Return a row as data: a text, pixels, or the cells of a table by column."""
@@ -131,18 +157,18 @@ class Examples:
         about = {"name": self.names[row], "label": self.label(row), "group": group, "rows": 1}
         return {"id": int(self.ids[row]), "position": int(position), "row": row, **about}
 
-    def in_common(self, query: Any, row: int) -> Common:
-        """Return what a value, such as `value` returns, has in common with a row; nothing for images and groups."""
+    def in_common(self, query: Any, row: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[str]]:
+        """Return what a value, such as `value` returns, has in common with a row; nothing for images and groups.
+
+        These are words of the query and of the row, as (start, end), and columns of nearly the same value.
+        """
         if self.groups or self.kind == "image":
-            return Common()
+            return [], [], []
         if self.kind == "text":
             shared = shared_tokens(query, self.values[row])
-            query_spans, example_spans = (
-                tuple((span.start, span.end) for span in spans) for spans in (shared.query, shared.example)
-            )
-            return Common(query_spans, example_spans)
-        other = self.value(row)
-        return Common(columns=tuple(name for name in other if self._near(name, query.get(name), other[name])))
+            ours, theirs = ([(span.start, span.end) for span in spans] for spans in (shared.query, shared.example))
+            return ours, theirs, []
+        return [], [], [name for name, other in self.value(row).items() if self._near(name, query.get(name), other)]
 
     def _near(self, column: str, one: Any, other: Any) -> bool:
         deviation = self._deviations.get(column)
@@ -175,6 +201,21 @@ class TrainInstances:
     examples: Examples | None = None
     names: Names = field(default_factory=Names)
 
+    @classmethod
+    def of(
+        cls, influence: Influence, labels: Any, examples: Examples | None = None, *, needed: bool
+    ) -> "TrainInstances":
+        """Return those of an engine, with labels (None: those of the data); raise where `needed` ones are missing."""
+        ids, names = influence.mask_ids(), influence.names
+        if labels is not None:
+            return cls(ids, checked_labels(labels, len(ids)), examples, names)
+        try:
+            return cls(ids, influence.train_labels, examples, names)
+        except InfluenceError:
+            if needed:
+                raise
+            return cls(ids, None, examples, names)
+
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.mask_ids)
@@ -200,17 +241,27 @@ class TrainInstances:
     def _order(self) -> NDArray[np.int64]:
         return np.argsort(self.mask_ids, kind="stable")
 
+    def held_out(self, out_of_sample: OutOfSample, positions: Any) -> list[dict[str, Any]]:
+        """Return the fields of `HeldOutExample` of the instances at some positions, from predictions of all rows."""
+        values, first, counts = np.unique(out_of_sample.mask_ids, return_index=True, return_counts=True)
+        ids = self.mask_ids[positions]
+        at = np.minimum(np.searchsorted(values, ids), len(values) - 1)
+        if (values[at] != ids).any():
+            raise ApplicationError(
+                "out_of_sample holds other rows than the training data. Give influence.out_of_sample()."
+            )
+        places = np.where(counts[at] == 1, first[at], -1)  # a group is several rows
+        if self.examples is not None:
+            labels, judged = self.examples.train_labels, self.examples.wrong_labels
+        else:
+            labels, judged = None if out_of_sample.labels is None else ClassLabels(out_of_sample.labels), None
+        beside = None if labels is None else labels.beside(out_of_sample.probs)
+        return [held_out_fields(beside, judged, int(place)) for place in places]
 
-def train_instances(
-    influence: Influence, labels: Any, examples: Examples | None = None, *, needed: bool
-) -> TrainInstances:
-    """Return the training instances with labels (None: those of the data); raise where `needed` ones are missing."""
-    ids, names = influence.mask_ids(), influence.names
-    if labels is not None:
-        return TrainInstances(ids, checked_labels(labels, len(ids)), examples, names)
+
+def held_out_of(influence: Influence, *, progress: bool | None) -> OutOfSample | None:
+    """Return the held-out predictions of the training rows; None: outputs are no predictions of one thing."""
     try:
-        return TrainInstances(ids, influence.train_labels, examples, names)
-    except InfluenceError:
-        if needed:
-            raise
-        return TrainInstances(ids, None, examples, names)
+        return influence.out_of_sample(progress=progress)
+    except TurnOverError:
+        return None

@@ -1,10 +1,11 @@
 """Explain a prediction: the training examples that support it, and those that oppose it (§4.3).
 
 An example supports a prediction where it lowers the loss at the predicted label, whether that label is right or not.
+Relative scores are divided by the magnitude of each training row (Barshan, Brunet and Dziugaite 2020).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,11 +18,10 @@ from turnover.errors import ApplicationError
 from turnover.influence import Influence
 from turnover.scores import Scores, Top
 
-from ._results import NoiseFrom, Result, checked_count, entry, noise_from, table_of
-from .examples import Examples, Instance, TrainInstances, train_instances
-from .predictions import Predictions, number_predictions, predictions
-from .relative import Marks, checked_magnitudes, relative_top, with_values
-from .residuals import NumberScale
+from .examples import Examples, Instance, TrainInstances
+from .labels import ClassLabels
+from .predictions import number_predictions, predictions
+from .results import NoiseFrom, Result, checked_count, entry, noise_from, significance, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -146,19 +146,13 @@ class Explanations(Result):
     def table(self) -> "pandas.DataFrame":
         """Return one row per example: query, predicted, probability, label, side, place, and its own fields."""
         entries = [
-            (one, side, place, example)
+            (one.query, one.predicted, one.probability, one.label, side, place, example)
             for one in self.items
             for side in ("supporting", "opposing")
             for place, example in enumerate(getattr(one, side))
         ]
-        before: Mapping[str, Sequence[Any]] = {
-            "query": [one.query for one, *_ in entries],
-            "predicted": [one.predicted for one, *_ in entries],
-            "probability": [one.probability for one, *_ in entries],
-            "query_label": [one.label for one, *_ in entries],
-            "side": [side for _, side, *_ in entries],
-            "place": [place for _, _, place, _ in entries],
-        }
+        names = "query", "predicted", "probability", "query_label", "side", "place"
+        before = {name: [line[at] for line in entries] for at, name in enumerate(names)}
         return table_of([example for *_, example in entries], InfluentialExample, before)
 
 
@@ -231,98 +225,77 @@ def explain(
     k = checked_count(k, "k")
     if same_label not in (True, False, "supporting"):
         raise ApplicationError(f"same_label must be True, False or 'supporting', got {same_label!r}.")
-    if examples is not None and examples.scale is not None:
-        return _explain_numbers(influence, queries, examples, examples.scale, k=k, level=level, magnitudes=magnitudes)
-    known = train_instances(influence, train_labels, examples, needed=same_label is not False or only_label is not None)
-    predicted = predictions(influence, queries)
-    if predicted.one_output:
+    relative = relative or magnitudes is not None
+    if examples is not None and examples.labels.numeric:
+        scale = _checked_magnitudes(influence, magnitudes) if relative else None
+        return _explain_numbers(influence, queries, examples, k=k, level=level, scale=scale)
+    known = TrainInstances.of(
+        influence, train_labels, examples, needed=same_label is not False or only_label is not None
+    )
+    said = predictions(influence, queries)
+    if said.one_output:
         raise ApplicationError(
             "the model has one output, so there is no predicted label to explain. Give it one output per class; for a "
             "regression ask influence.top(queries)."
         )
-    relative = relative or magnitudes is not None
     if only_label is not None:
         same_label = False
     if relative or same_label == "supporting":
         scores = influence.pairwise(queries, at_label="predicted", progress=progress)
-        sides = [True, False] if same_label == "supporting" else [bool(same_label)]
-        each = [_of_label(scores, known, predicted.predicted if same else only_label) for same in sides]
-        scale = checked_magnitudes(influence, magnitudes, len(known)) if relative else None
-        tops = [relative_top(one, scale, k, level) if scale is not None else _marked(one.top(k), level) for one in each]
+        sides = (
+            [said.predicted, only_label]
+            if same_label == "supporting"
+            else [said.predicted if same_label else only_label]
+        )
+        scale = _checked_magnitudes(influence, magnitudes) if relative else None
+        lists = [_Lists.of_scores(_of_label(scores, known, label), scale, k, level) for label in sides]
     else:
         label = "predicted" if same_label else only_label
         top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
-        tops = [_marked(top, level)]
-    supporting, opposing = _sides(known, tops[0], tops[-1])
-    top = tops[0][0]
-    names = top.queries or tuple(range(len(predicted.probs)))
-    items = tuple(_explanation(place, name, supporting, opposing, predicted) for place, name in enumerate(names))
-    return _explanations(items, top, same_label=same_label, relative=relative, level=level)
+        lists = [_Lists.of_top(top, level)]
+    classes = ClassLabels(np.empty(0, np.int64)) if examples is None else examples.labels
+    given = np.full(len(said.probs), -1) if said.labels is None else said.labels
+    items = tuple(
+        Explanation(
+            query=name,
+            predicted=classes.name(int(said.predicted[place])),
+            probability=float(said.probs[place].max()),
+            label=classes.name(int(given[place])),
+            supporting=lists[0].examples_of(known, place, "helpful"),
+            opposing=lists[-1].examples_of(known, place, "harmful"),
+        )
+        for place, name in enumerate(lists[0].top.queries or range(len(given)))
+    )
+    return lists[0].explanations(items, same_label=same_label, relative=relative, level=level)
 
 
 def _explain_numbers(
-    influence: Influence,
-    queries: Any,
-    examples: Examples,
-    scale: NumberScale,
-    *,
-    k: int,
-    level: float,
-    magnitudes: ArrayLike | None,
+    influence: Influence, queries: Any, examples: Examples, *, k: int, level: float, scale: NDArray[np.float32] | None
 ) -> Explanations:
     """Return the training examples that raise or lower each predicted number."""
     # What a prediction is, no target changes; one has to be there all the same.
     asked = (queries, torch.zeros(len(queries))) if isinstance(queries, Tensor) else queries
-    known, predicted = train_instances(influence, None, examples, needed=False), number_predictions(influence, asked)
-    if magnitudes is None:
-        top = _marked(influence.top(asked, k=k, progress=False), level)
+    known = TrainInstances.of(influence, None, examples, needed=False)
+    predicted, given = number_predictions(influence, asked)
+    if scale is None:
+        lists = _Lists.of_top(influence.top(asked, k=k, progress=False), level)
     else:
-        scores = influence.pairwise(asked, progress=False)
-        top = relative_top(scores, checked_magnitudes(influence, magnitudes, len(known)), k, level)
-    supporting, opposing = _sides(known, top, top)
-    given = predicted.labels if asked is queries else None
-    numbers, labels = scale.restored(predicted.numbers), None if given is None else scale.restored(given)
-    names = top[0].queries or tuple(range(len(numbers)))
+        lists = _Lists.of_scores(influence.pairwise(asked, progress=False), scale, k, level)
+    restored: Callable[..., NDArray[np.float64]] = examples.labels.restored  # pyright: ignore[reportAttributeAccessIssue]
+    numbers, labels = restored(predicted), None if given is None or asked is not queries else restored(given)
     items = tuple(
         Explanation(
             query=name,
             predicted=float(numbers[place]),
             probability=None,
             label=None if labels is None else float(labels[place]),
-            supporting=supporting.of(place),
-            opposing=opposing.of(place),
+            supporting=lists.examples_of(known, place, "helpful"),
+            opposing=lists.examples_of(known, place, "harmful"),
         )
-        for place, name in enumerate(names)
+        for place, name in enumerate(lists.top.queries or range(len(numbers)))
     )
-    explained = _explanations(items, top[0], same_label=False, relative=magnitudes is not None, level=level)
+    explained = lists.explanations(items, same_label=False, relative=scale is not None, level=level)
     return replace(explained, numeric=True)
-
-
-def _sides(known: TrainInstances, first: tuple[Top, Marks], last: tuple[Top, Marks]) -> tuple["_Side", "_Side"]:
-    """Return supporting examples, of one list, and opposing ones, of another or the same."""
-    (top, (marks, _)), (other, (_, other_marks)) = first, last
-    supporting = _Side(1, known, top.helpful_mask_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
-    opposing = _Side(
-        -1, known, other.harmful_mask_ids, other.harmful_scores, other.harmful_stderr, other.harmful_p, other_marks
-    )
-    return supporting, opposing
-
-
-def _explanations(
-    items: tuple[Explanation, ...], top: Top, *, same_label: SameLabel, relative: bool, level: float
-) -> Explanations:
-    return Explanations(
-        items=items,
-        same_label=same_label,
-        relative=relative,
-        level=level,
-        unit=top.unit,
-        standardized=top.standardized,
-        method=top.method,
-        noise_from=noise_from(top),
-        replicas=top.replicas,
-        path=top.path,
-    )
 
 
 def explain_examples(
@@ -331,7 +304,7 @@ def explain_examples(
     """Return explanations with rows, names and what each query has in common with the examples behind it.
 
     Args:
-        influence: of a classifier that was trained on the training rows of `examples`.
+        influence: of a network that was trained on the training rows of `examples`.
         queries: predictions to explain.
         examples: rows of the data.
         same_label: as for `explain`; groups have no label of their own, so that there it is always False.
@@ -339,80 +312,142 @@ def explain_examples(
     """
     same_label = False if examples.groups else same_label
     explained = explain(influence, queries.inputs, examples=examples, same_label=same_label, **options)
-    described = zip(explained, queries.values, queries.names, queries.rows, strict=True)
-    return replace(explained, items=tuple(_described(*one, examples) for one in described))
+    items = []
+    for one, value, name, row in zip(explained, queries.values, queries.names, queries.rows, strict=True):
+        spans: set[tuple[int, int]] = set()
+        sides: dict[str, tuple[InfluentialExample, ...]] = {}
+        for side in ("supporting", "opposing"):
+            described = []
+            for example in getattr(one, side):
+                ours, theirs, columns = examples.in_common(value, example.row)
+                spans.update(ours)
+                described.append(replace(example, shared_spans=tuple(theirs), near_columns=tuple(columns)))
+            sides[side] = tuple(described)
+        # As it was given: a number that is restored from a standardized float32 has lost digits.
+        label = one.label if row is None or one.label is None else examples.label(row)
+        items.append(replace(one, name=name, row=row, label=label, shared_spans=tuple(sorted(spans)), **sides))
+    return replace(explained, items=tuple(items))
 
 
 @dataclass(frozen=True)
-class _Side:
-    """Supporting (sign 1) or opposing (−1) examples of all queries, [queries, k] each."""
+class _Lists:
+    """The lists of all queries, and which of their entries [queries, k] are significant."""
 
-    sign: int
-    known: TrainInstances
-    ids: NDArray[np.int64]
-    scores: NDArray[np.float32]
-    stderr: NDArray[np.float32] | None
-    p: NDArray[np.float32] | None
-    marked: NDArray[np.bool_]
+    top: Top
+    helpful: NDArray[np.bool_]
+    harmful: NDArray[np.bool_]
 
-    def of(self, query: int) -> tuple[InfluentialExample, ...]:
+    @classmethod
+    def of_top(cls, top: Top, level: float) -> "_Lists":
+        """Return lists with their own marks; none where noise is not known."""
+        none = np.zeros(top.helpful_mask_ids.shape, bool)
+        return cls(top, *(top.significant(level) if top.knows_noise else (none, none)))
+
+    @classmethod
+    def of_scores(cls, scores: Scores, scale: NDArray[np.float32] | None, k: int, level: float) -> "_Lists":
+        """Return the lists by all scores; divided by a scale, with marks and p-values of the scores as they were."""
+        if scale is None:
+            return cls.of_top(scores.top(k), level)
+        marked, p = significance(scores, level)
+        own = np.broadcast_to(scale[:, None], scores.shape)
+        top = _with_values(scores, scores.values / own, own).top(k)
+        rows, queries = TrainInstances(scores.mask_ids, None), np.arange(len(top.counts))[:, None]
+        places = [rows.positions(ids) for ids in (top.helpful_mask_ids, top.harmful_mask_ids)]
+        marks = [(place >= 0) & marked[place, queries] for place in places]
+        top = replace(top, path=f"{scores.path}; relative to each row's magnitude")
+        if p is not None:
+            helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
+            top = replace(top, helpful_p=helpful_p, harmful_p=harmful_p)
+        return cls(top, *marks)
+
+    def examples_of(
+        self, known: TrainInstances, query: int, side: Literal["helpful", "harmful"]
+    ) -> tuple[InfluentialExample, ...]:
         """Return the examples that do act this way; the list of a query with few of them may end with others."""
+        ids, scores, stderr, p = (getattr(self.top, f"{side}_{what}") for what in ("mask_ids", "scores", "stderr", "p"))
+        sign, marked = (1, self.helpful) if side == "helpful" else (-1, self.harmful)
         return tuple(
             InfluentialExample(
-                **self.known.instance(position),
-                score=float(self.scores[query, place]),
-                stderr=entry(self.stderr, (query, place)),
-                p_value=entry(self.p, (query, place)),
-                significant=bool(self.marked[query, place]),
+                **known.instance(position),
+                score=float(scores[query, place]),
+                stderr=entry(stderr, (query, place)),
+                p_value=entry(p, (query, place)),
+                significant=bool(marked[query, place]),
             )
-            for place, position in enumerate(self.known.positions(self.ids[query]))
-            if position >= 0 and self.sign * self.scores[query, place] > 0
+            for place, position in enumerate(known.positions(ids[query]))
+            if position >= 0 and sign * scores[query, place] > 0
         )
 
-
-def _explanation(
-    place: int, query: int | str, supporting: _Side, opposing: _Side, predicted: Predictions
-) -> Explanation:
-    number, labels = int(predicted.predicted[place]), predicted.labels
-    names = supporting.known.examples.label_names if supporting.known.examples is not None else None
-    label = None if labels is None or (names and labels[place] < 0) else int(labels[place])
-    return Explanation(
-        query=query,
-        predicted=names[number] if names else number,
-        probability=float(predicted.probs[place, number]),
-        label=names[label] if names and label is not None else label,
-        supporting=supporting.of(place),
-        opposing=opposing.of(place),
-    )
-
-
-def _described(one: Explanation, value: Any, name: str, row: int | None, examples: Examples) -> Explanation:
-    """Return an explanation with what its query has in common with the examples."""
-    spans: set[tuple[int, int]] = set()
-    sides: list[tuple[InfluentialExample, ...]] = []
-    for side in (one.supporting, one.opposing):
-        common = [examples.in_common(value, example.row) for example in side]
-        spans.update(span for each in common for span in each.query_spans)
-        sides.append(
-            tuple(
-                replace(example, shared_spans=each.example_spans, near_columns=each.columns)
-                for example, each in zip(side, common, strict=True)
-            )
-        )
-    # A number as it was given: what is restored from a standardized float32 has lost digits.
-    label = examples.label(row) if row is not None and examples.numeric and one.label is not None else one.label
-    common = {"supporting": sides[0], "opposing": sides[1], "shared_spans": tuple(sorted(spans))}
-    return replace(one, name=name, row=row, label=label, **common)
-
-
-def _marked(top: Top, level: float) -> tuple[Top, Marks]:
-    """Return lists, and which entries of both [queries, k] are significant; none where noise is not known."""
-    none = np.zeros(top.helpful_mask_ids.shape, bool)
-    return top, top.significant(level) if top.knows_noise else (none, none)
+    def explanations(self, items: tuple[Explanation, ...], **options: Any) -> Explanations:
+        """Return explanations with what is known of all scores."""
+        top = self.top
+        about = {name: getattr(top, name) for name in ("unit", "standardized", "method", "replicas", "path")}
+        return Explanations(items=items, noise_from=noise_from(top), **about, **options)
 
 
 def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | int | None) -> Scores:
     """Return scores in which examples of other labels, one for all queries or one per query, do not count."""
     if label is None or known.labels is None:
         return scores
-    return with_values(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
+    return _with_values(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
+
+
+def _with_values(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.float32] | None = None) -> Scores:
+    """Return scores with other values; with a scale, standard errors are divided by it and null ids let go."""
+    stderr = scores.stderr
+    names = ("ids", "mask_ids", "queries", "unit", "path", "replicas", "provenance", "standardized")
+    return Scores(
+        values,
+        stderr=stderr if stderr is None or scale is None else stderr / scale,
+        null=scores.null if scale is None else None,
+        **{name: getattr(scores, name) for name in names},
+    )
+
+
+def row_magnitudes(influence: Influence, self_influence: Scores | None = None) -> NDArray[np.float32]:
+    """Return the magnitude of every training instance, in the order of `influence.train_ids`.
+
+    It is the root of the row's influence on itself. To first order a row's influence on a query is the product of two
+    gradients, and its influence on itself the square of its own: divided by the root, what is left is how well the two
+    go together (the relative influence of Barshan, Brunet and Dziugaite 2020). Outliers and wrong labels, whose
+    gradient is large whatever the query, lose their advantage. Self-influence is the one score whose signal is far
+    above its noise, and it takes one pass over the data however many queries are explained. Below the noise of null
+    ids it cannot be told from 0; there, the noise takes its place.
+
+    Args:
+        influence: with its training data.
+        self_influence: that of the training data, where it is known already; None: it is computed.
+
+    Example:
+        >>> import turnover
+        >>> from turnover.training import TrainingRecipe
+        >>> x, y = torch.randn(20, 4), torch.randint(2, (20,))
+        >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> trained = TrainingRecipe(lambda: turnover.wrap(net, at=["1"]), x, y, epochs=40).fit()
+        >>> row_magnitudes(turnover.Influence(trained, train=data, estimator="tod")).shape
+        (20,)
+    """
+    own = influence.self_influence(progress=False) if self_influence is None else self_influence
+    known = TrainInstances(influence.mask_ids(), None)
+    positions = known.positions(own.mask_ids)
+    if (positions < 0).any() or len(np.unique(positions)) < len(known):
+        raise ApplicationError("self_influence is not that of the training data. Give influence.self_influence().")
+    # Rows of one group share an id; the group's magnitude is that of its mean row.
+    values = np.nan_to_num(own.values.astype(np.float64), nan=0.0)
+    mean = np.bincount(positions, values) / np.bincount(positions)
+    spread = own.null_spread
+    floor = float(np.max(spread)) if spread is not None else float(np.median(np.abs(mean)))
+    return np.sqrt(np.maximum(mean, max(floor, 1e-12))).astype(np.float32)
+
+
+def _checked_magnitudes(influence: Influence, given: ArrayLike | None) -> NDArray[np.float32]:
+    if given is None:
+        return row_magnitudes(influence)
+    scale, count = np.asarray(given, np.float32), len(influence.mask_ids())
+    if scale.shape != (count,) or not bool((scale > 0).all()):
+        raise ApplicationError(
+            f"magnitudes must be {count} numbers above 0, one per instance, got shape {list(scale.shape)}. Give "
+            "those of row_magnitudes(influence)."
+        )
+    return scale

@@ -1,4 +1,4 @@
-"""All findings about a trained classifier, each computed once for the terminal, the report and the live page."""
+"""All findings about a trained network, each computed once for the terminal, the report and the live page."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,87 +11,62 @@ from torch import Tensor, nn
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import AuditReport
 
-from ._results import Result
 from .cleanse import HarmfulExamples, find_harmful
 from .examples import Examples
 from .explain import Explanations, Queries, SameLabel, explain_examples
 from .groups import GroupScores, find_groups
-from .label_errors import LabelErrors
-from .memorized import Memorized, MemorizedExamples, memorized
+from .labels import ClassSummary, Confusion, NumberFit
+from .memorized import LabelErrors, Memorized, MemorizedExamples, memorized
 from .near_duplicates import Duplicates, NearDuplicates, example_duplicates, find_near_duplicates
-from .predictions import Predictions
-from .residuals import LIKELY_ERROR, NumberFit
-from .trust import ScoreNoise, Trust, expected_of, histogram, leak_audit, score_noise
+from .results import Result
+from .trust import Trust, find_trust, leak_audit
 
 LEVEL = 0.05
 """False discovery rate of what findings call significant."""
 
-_MOST_ERRORS = 24
+_MOST_ERRORS, _MOST_HARMFUL = 24, 200
 # Validation and test rows that flipped subnetworks predict, to compare label errors with.
 _MOST_COMPARED = 500
-# With many labels nearly every error is a pair of its own.
-_MOST_PAIRS = 500
 
 
 class ScoredExamples(Protocol):
-    """A trained classifier with its data and scores, from which findings are made. A run is one."""
+    """A trained network with its data and scores, from which findings are made. A run is one.
+
+    Attributes:
+        examples: the rows.
+        x: inputs of all rows.
+        y: targets of all rows: class numbers, or numbers as the network learns them.
+        train_data: inputs, targets and ids of the training rows.
+        width: number of units of the masked layer; None: not known.
+        influence: the engine for single predictions.
+        self_influence: influence of each training row on itself.
+        mean_influence: mean influence of each training instance on the validation rows.
+        out_of_sample: held-out predictions of the training rows.
+    """
 
     @property
-    def examples(self) -> Examples:
-        """Return the rows."""
-        ...
-
+    def examples(self) -> Examples: ...  # noqa: D102
     @property
-    def x(self) -> Tensor:
-        """Return the inputs of all rows."""
-        ...
-
+    def x(self) -> Tensor: ...  # noqa: D102
     @property
-    def y(self) -> Tensor:
-        """Return the class numbers of all rows, or their numbers as the network learns them."""
-        ...
-
+    def y(self) -> Tensor: ...  # noqa: D102
     @property
-    def train_data(self) -> Any:
-        """Return inputs, labels and ids of the training rows."""
-        ...
-
+    def train_data(self) -> Any: ...  # noqa: D102
     @property
-    def model(self) -> nn.Module:
-        """Return the trained model."""
-        ...
-
+    def model(self) -> nn.Module: ...  # noqa: D102
     @property
-    def width(self) -> int | None:
-        """Return the number of units of the masked layer; None: not known."""
-        ...
-
+    def width(self) -> int | None: ...  # noqa: D102
     @property
-    def influence(self) -> Any:
-        """Return the engine for single predictions."""
-        ...
-
+    def influence(self) -> Any: ...  # noqa: D102
     @property
-    def self_influence(self) -> Scores:
-        """Return the influence of each training row on itself."""
-        ...
-
+    def self_influence(self) -> Scores: ...  # noqa: D102
     @property
-    def mean_influence(self) -> Scores:
-        """Return the mean influence of each training instance on the validation rows."""
-        ...
-
+    def mean_influence(self) -> Scores: ...  # noqa: D102
     @property
-    def out_of_sample(self) -> OutOfSample:
-        """Return the held-out predictions of the training rows."""
-        ...
+    def out_of_sample(self) -> OutOfSample: ...  # noqa: D102
 
-    def probabilities(self, x: Tensor) -> NDArray[np.float32]:
-        """Return the probabilities [rows, classes] that the full network gives inputs."""
-        ...
-
-    def numbers(self, x: Tensor) -> NDArray[np.float64]:
-        """Return the numbers [rows] that the full network predicts, where labels are numbers."""
+    def predicted(self, x: Tensor) -> NDArray[np.floating]:
+        """Return what the full network says of inputs: probabilities [rows, classes], or numbers [rows]."""
         ...
 
     def held_out(self, rows: Any = None) -> OutOfSample:
@@ -120,46 +95,6 @@ class Errors(Explanations):
     def with_significant(self) -> int:
         """Return how many of the explained errors have a significant supporting example."""
         return sum(one.significant_supporting > 0 for one in self.items)
-
-
-@dataclass(frozen=True)
-class ClassSummary(Result):
-    """How well one class is predicted.
-
-    Attributes:
-        unseen: validation and test rows.
-        correct: how many of these are predicted correctly.
-        predicted: validation and test rows that are predicted to be of it.
-        likely_label_errors: training labels of this class that are likely errors.
-    """
-
-    _also = ("recall", "precision")
-
-    label: str
-    train: int
-    unseen: int
-    correct: int
-    predicted: int
-    likely_label_errors: int = 0
-
-    @property
-    def recall(self) -> float | None:
-        """Return the share of its rows that are predicted correctly."""
-        return self.correct / self.unseen if self.unseen else None
-
-    @property
-    def precision(self) -> float | None:
-        """Return the share of rows predicted to be of it that are."""
-        return self.correct / self.predicted if self.predicted else None
-
-
-@dataclass(frozen=True)
-class Confusion(Result):
-    """How many validation and test rows of one label are predicted to have another, or the same."""
-
-    label: str
-    predicted: str
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -202,36 +137,25 @@ class Findings(Result):
 
 
 def find_all(scored: ScoredExamples) -> Findings:
-    """Return all findings about a classifier; each is what its own function returns."""
-    examples = scored.examples
-    unseen = None if examples.numeric else unseen_predictions(scored)
+    """Return all findings about a trained network; each is what its own function returns."""
+    examples, mean = scored.examples, scored.mean_influence
+    rows = examples.labeled_unseen_rows
+    predicted = scored.predicted(scored.x[rows])
     duplicates = example_duplicates(examples, scored.x)
     own = examine_memorized(scored, duplicates)
-    errors = find_errors(scored, unseen=unseen)
-    harmful = find_harmful(
-        scored.mean_influence, scored.out_of_sample, examples, level=LEVEL, most=0 if examples.groups else 200
-    )
-    labels = examples.labels[examples.train_rows]
+    errors = find_errors(scored, predicted=predicted)
+    most_harmful = 0 if examples.groups else _MOST_HARMFUL
     return Findings(
-        majority_class_baseline=None if unseen is None else float(np.bincount(labels).max() / len(labels)),
-        fit=_number_fit(scored),
+        **examples.train_labels.fit(examples.labels.among(rows), predicted, own.likely),
         errors=errors,
         likely_label_errors=find_label_errors(scored, own),
-        harmful=harmful,
+        harmful=find_harmful(mean, scored.out_of_sample, examples, level=LEVEL, most=most_harmful),
         memorized=own.find_memorized(),
         near_duplicates=find_near_duplicates(examples, duplicates),
-        groups=find_groups(scored.mean_influence, examples, own.likely, level=LEVEL),
-        classes=() if unseen is None else _classes(examples, unseen, own.likely),
-        confusions=() if unseen is None else _confusions(examples, unseen),
-        trust=find_trust(scored, errors),
+        groups=find_groups(mean, examples, own.likely, level=LEVEL),
+        trust=find_trust(scored.self_influence, mean, errors, rows=len(examples.train_rows), width=scored.width),
         leaks=leak_audit(scored.model, scored.train_data),
     )
-
-
-def unseen_predictions(scored: ScoredExamples) -> Predictions:
-    """Return the predictions of the labeled validation and test rows, `examples.labeled_unseen_rows`."""
-    rows = scored.examples.labeled_unseen_rows
-    return Predictions(scored.probabilities(scored.x[rows]), scored.examples.labels[rows])
 
 
 def find_errors(
@@ -241,51 +165,29 @@ def find_errors(
     k: int = 6,
     same_label: SameLabel = "supporting",
     magnitudes: NDArray[np.float32] | None = None,
-    unseen: Predictions | None = None,
+    predicted: NDArray[np.floating] | None = None,
 ) -> Errors:
     """Return the most confident errors among validation and test rows with the training examples behind them.
 
     Args:
-        scored: the classifier.
+        scored: the trained network.
         most: errors to explain.
         k: supporting and opposing examples of each.
         same_label: as for `explain`.
         magnitudes: as for `explain`.
-        unseen: what `unseen_predictions` returned, where it is known already.
+        predicted: what the full network says of `examples.labeled_unseen_rows`, where it is known already.
     """
-    places, numeric = scored.examples.labeled_unseen_rows, scored.examples.numeric
-    if numeric:
-        distances = np.abs(scored.numbers(scored.x[places]) - scored.examples.labels[places])
-        errors = np.argsort(-distances, kind="stable")
-    else:
-        errors = (unseen_predictions(scored) if unseen is None else unseen).errors
-    rows = places[errors[:most]]
-    if not len(rows):
-        return Errors(
-            items=(),
-            same_label=False if scored.examples.groups or numeric else same_label,
-            relative=False,
-            level=LEVEL,
-            unit="loss",
-            standardized=False,
-            method="",
-            noise_from=None,
-            replicas=1,
-            path="",
-            count=0,
-            unseen_rows=len(places),
-            numeric=numeric,
-        )
-    explained = explain_examples(
-        scored.influence,
-        row_queries(scored, rows),
-        scored.examples,
-        k=k,
-        same_label=same_label,
-        magnitudes=magnitudes,
-        level=LEVEL,
-    )
-    return Errors(**vars(explained), count=len(errors), unseen_rows=len(places))
+    examples = scored.examples
+    rows, numeric = examples.labeled_unseen_rows, examples.labels.numeric
+    predicted = scored.predicted(scored.x[rows]) if predicted is None else predicted
+    errors = examples.labels.among(rows).errors(predicted)
+    if not len(errors):
+        same_label = False if examples.groups or numeric else same_label
+        nothing: tuple[Any, ...] = ((), same_label, False, LEVEL, "loss", False, "", None, 1, "")
+        return Errors(*nothing, count=len(errors), unseen_rows=len(rows), numeric=numeric)
+    queries, options = row_queries(scored, rows[errors[:most]]), {"same_label": same_label, "magnitudes": magnitudes}
+    explained = explain_examples(scored.influence, queries, examples, k=k, level=LEVEL, **options)
+    return Errors(**vars(explained), count=len(errors), unseen_rows=len(rows))
 
 
 def row_queries(scored: ScoredExamples, rows: NDArray[np.int64]) -> Queries:
@@ -293,9 +195,9 @@ def row_queries(scored: ScoredExamples, rows: NDArray[np.int64]) -> Queries:
     examples = scored.examples
     return Queries(
         inputs=(scored.x[rows], scored.y[rows]),
-        values=[examples.value(int(row)) for row in rows],
+        values=[examples.value(row) for row in rows.tolist()],
         names=[examples.names[int(row)] for row in rows],
-        rows=[int(row) for row in rows],
+        rows=rows.tolist(),
     )
 
 
@@ -320,85 +222,14 @@ def find_label_errors(scored: ScoredExamples, own: Memorized) -> LabelErrors:
     predicted by the flipped subnetwork of some training row, as training rows are by their own. So the share that
     disagrees is what errors of these subnetworks, and wrong labels where there are any, amount to.
     """
-    if own.wrong_labels is not None:
+    if own.wrong_labels.expected is not None:
         return own.find_label_errors()
-    rows = scored.examples.labeled_unseen_rows
+    examples, rows = scored.examples, scored.examples.labeled_unseen_rows
     rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_COMPARED, len(rows))).astype(int)]
-    return own.find_label_errors(unseen=(len(rows), unseen_disagreements(scored, rows)))
-
-
-def unseen_disagreements(scored: ScoredExamples, rows: NDArray[np.int64]) -> int:
-    """Return how many labels of rows disagree with predictions by flipped subnetworks of training rows."""
     if not len(rows):
-        return 0
-    trained = scored.examples.ids[scored.examples.train_rows]
+        return own.find_label_errors()
+    trained = examples.ids[examples.train_rows]
     ids = torch.from_numpy(trained[np.linspace(0, len(trained) - 1, len(rows)).astype(int)])
-    predicted, labels = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs, scored.examples.labels[rows]
-    residuals = scored.examples.residuals
-    if residuals is not None:
-        return int((np.abs(residuals.standardized_at(predicted[:, 0], labels)) > LIKELY_ERROR).sum())
-    return int((predicted.argmax(1) != labels).sum())
-
-
-def find_trust(scored: ScoredExamples, errors: Errors) -> Trust:
-    """Return the noise of all scores of a classifier."""
-    mean = scored.mean_influence
-    kinds = [score_noise("self_influence", scored.self_influence, LEVEL), score_noise("mean_influence", mean, LEVEL)]
-    if len(errors):
-        supporting = [example for one in errors for example in one.supporting]
-        stderrs = [example.stderr for example in supporting if example.stderr is not None]
-        stderr = float(np.median(stderrs)) if stderrs else None
-        significant = sum(one.significant_supporting for one in errors)
-        kinds.append(
-            ScoreNoise(
-                "explanations",
-                len(supporting),
-                None,
-                None,
-                stderr,
-                significant,
-                errors.unit,
-                errors.method,
-                errors.noise_from,
-            )
-        )
-    # The rule of thumb is that of raw scores, whose noise is that of masks.
-    by_masks = not len(errors) or errors.noise_from == "null_ids"
-    return Trust(
-        scores=tuple(kinds),
-        replicas=mean.replicas,
-        level=LEVEL,
-        expected=expected_of(len(scored.examples.train_rows), scored.width, mean.replicas) if by_masks else None,
-        mean_influence=histogram(mean, null=True),
-    )
-
-
-def _number_fit(scored: ScoredExamples) -> NumberFit | None:
-    """Return how well numbers of validation and test rows are predicted; None: there are none."""
-    rows, scale = scored.examples.labeled_unseen_rows, scored.examples.scale
-    if scale is None or not len(rows):
-        return None
-    return NumberFit.of(scored.numbers(scored.x[rows]), scored.examples.labels[rows], baseline=scale.mean)
-
-
-def _classes(examples: Examples, unseen: Predictions, label_errors: NDArray[np.bool_]) -> tuple[ClassSummary, ...]:
-    train, given, predicted = examples.labels[examples.train_rows], unseen.labels, unseen.predicted
-    return tuple(
-        ClassSummary(
-            label=name,
-            train=int((train == number).sum()),
-            unseen=int((given == number).sum()),
-            correct=int(((given == number) & (predicted == number)).sum()),
-            predicted=int((predicted == number).sum()),
-            likely_label_errors=int(label_errors[train == number].sum()),
-        )
-        for number, name in enumerate(examples.label_names)
-    )
-
-
-def _confusions(examples: Examples, unseen: Predictions) -> tuple[Confusion, ...]:
-    assert unseen.labels is not None
-    pairs, counts = np.unique(np.stack([unseen.labels, unseen.predicted], 1), axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_MOST_PAIRS]
-    names = examples.label_names
-    return tuple(Confusion(names[pairs[at, 0]], names[pairs[at, 1]], int(counts[at])) for at in order)
+    predicted = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs
+    beside = own.held_out.of_others(examples.labels.among(rows), predicted)
+    return own.find_label_errors(unseen=(len(rows), int(beside.likely.sum())))

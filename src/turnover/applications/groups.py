@@ -12,9 +12,9 @@ from turnover.ids import Name, Names
 from turnover.influence import Influence, null_ids
 from turnover.scores import Scores, discoveries, normal_tail, student_tail
 
-from ._results import NoiseFrom, Result, checked_labels, entry, noise_from, significance, table_of
 from .examples import Examples
-from .predictions import predictions, predictions_in_view
+from .predictions import predictions
+from .results import NoiseFrom, Result, checked_count, checked_labels, entry, noise_from, significance, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -124,7 +124,7 @@ def groups(
         ApplicationError: not one group per instance.
 
     Example:
-        >>> import turnover
+        >>> import torch, turnover
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
@@ -141,11 +141,17 @@ def groups(
         significant, p_values = significance(mean, level)
         values, stderr, sizes = mean.values.astype(np.float64), mean.stderr, np.ones(len(mean), np.int64)
     else:
-        every, values, stderr, sizes = _summed(mean, checked_labels(members, len(mean)))
+        every, place, sizes = np.unique(checked_labels(members, len(mean)), return_inverse=True, return_counts=True)
+        finite = np.nan_to_num(mean.values.astype(np.float64), nan=0.0)
+        values = np.bincount(place, finite, len(every)).astype(np.float64)
+        stderr = _stderr_of_sums(mean, place, sizes)
         significant, p_values = _significant_sums(values, stderr, mean, level)
-    noise = stderr, p_values, significant
-    items = (_score(every[at], int(sizes[at]), at, values, *noise) for at in np.argsort(values, kind="stable"))
-    return GroupScores(tuple(items), members is None, level, mean.unit, mean.method, noise_from(mean))
+    shown = every if members is None else every.tolist()
+    items = tuple(
+        _score(shown[at], int(sizes[at]), at, values, stderr, p_values, significant)
+        for at in np.argsort(values, kind="stable")
+    )
+    return GroupScores(items, members is None, level, mean.unit, mean.method, noise_from(mean))
 
 
 def find_groups(
@@ -155,13 +161,12 @@ def find_groups(
     if not examples.groups:
         return GroupScores((), True, level, mean.unit, mean.method, noise_from(mean))
     significant, p_values = significance(mean, level)
-    noise = mean.stderr, p_values, significant
     ids = examples.ids[examples.train_rows]
     order = np.argsort(mean.values, kind="stable")  # NaN comes last
     items = []
     for place in order[np.isfinite(mean.values[order])][:most]:
         group = examples.instance_of(int(mean.mask_ids[place]))
-        score = _score(group["group"], group["rows"], place, mean.values, *noise)
+        score = _score(group["group"], group["rows"], place, mean.values, mean.stderr, p_values, significant)
         items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.mask_ids[place]].sum())))
     return GroupScores(tuple(items), True, level, mean.unit, mean.method, noise_from(mean))
 
@@ -182,7 +187,7 @@ def without_group(influence: Influence, group: Name, inputs: Any, *, others: int
         ApplicationError: the group was never trained, or others is less than 2.
 
     Example:
-        >>> import turnover
+        >>> import torch, turnover
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances([7] * 20):
@@ -190,14 +195,20 @@ def without_group(influence: Influence, group: Name, inputs: Any, *, others: int
         >>> without_group(turnover.Influence(net), 7, torch.randn(3, 4)).changed.shape
         (3,)
     """
-    if isinstance(others, bool) or not isinstance(others, int) or others < 2:
+    others = checked_count(others, "others", least=2, such_as="32")  # for a standard deviation
+    is_id = isinstance(group, int | np.integer) and not isinstance(group, bool) and group >= 0
+    if not is_id and not isinstance(group, str):
+        raise ApplicationError(f"group must be a name or an integer >= 0, got {group!r}. Give the name of a group.")
+    try:  # without training data any id may be meant
+        mask_id = int(influence.mask_ids([group])[0])
+    except InfluenceError as error:
         raise ApplicationError(
-            f"others must be an integer >= 2, for a standard deviation of null ids, got {others!r}. Give others=32."
-        )
-    mask_id = _mask_id(influence, group)
+            f"no training instance has the id {group!r} ({error}) Give ids to groups: "
+            "turnover.with_instance_ids(data, groups='column')."
+        ) from error
     full = predictions(influence, inputs).probs
     ids = [mask_id, *null_ids(others).tolist()]
-    flipped = np.stack([predictions_in_view(influence, inputs, flipped=id).probs for id in ids])
+    flipped = np.stack([predictions(influence, inputs, flipped=id).probs for id in ids])
     return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
 
 
@@ -207,36 +218,30 @@ def _score(
     place: Any,
     values: NDArray[np.floating],
     stderr: NDArray[np.floating] | None,
-    p_values: NDArray[np.float32] | None,
+    p_values: NDArray[np.floating] | None,
     significant: NDArray[np.bool_],
 ) -> GroupScore:
-    """Return the score of a group at a place of the arrays."""
     score = float(values[place])
-    noise = entry(stderr, place), entry(p_values, place), bool(significant[place])
-    return GroupScore(group, rows, score, score / rows, *noise)
+    return GroupScore(
+        group, rows, score, score / rows, entry(stderr, place), entry(p_values, place), bool(significant[place])
+    )
 
 
-def _summed(
-    mean: Scores, members: NDArray[Any]
-) -> tuple[list[Any], NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
-    """Return names, sums of scores, their standard errors and sizes of groups.
+def _stderr_of_sums(mean: Scores, place: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Return the standard errors of sums of scores; `place` is the group of each score.
 
     Masks of different rows are independent, so variances add up. What was subtracted from all of them was estimated on
     null ids; its error is common to the rows of a group and adds up as it is. Without null ids rows are scored by the
     same networks, and how their errors go together is not known: the sum of them is the most that it can be.
     """
-    every, place, sizes = np.unique(members, return_inverse=True, return_counts=True)
-    finite = np.nan_to_num(mean.values.astype(np.float64), nan=0.0)
-    values = np.bincount(place, finite, len(every)).astype(np.float64)
     if mean.stderr is None:
-        return every.tolist(), values, None, sizes.astype(np.int64)
+        return None
     if mean.null is None:
-        errors = np.bincount(place, mean.stderr, len(every)).astype(np.float64)
-        return every.tolist(), values, errors, sizes.astype(np.int64)
-    variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(every))
+        return np.bincount(place, mean.stderr, len(sizes)).astype(np.float64)
+    variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(sizes))
     if mean.offset is not None:
         variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)
-    return every.tolist(), values, np.sqrt(variance), sizes.astype(np.int64)
+    return np.sqrt(variance)
 
 
 def _significant_sums(
@@ -250,17 +255,3 @@ def _significant_sums(
     tail = normal_tail(distances) if known == "null_ids" else student_tail(distances, mean.replicas - 1)
     p = tail.astype(np.float32)
     return discoveries(p[:, None], level)[:, 0], p if known == "null_ids" else None
-
-
-def _mask_id(influence: Influence, group: Name) -> int:
-    """Return the mask id of a group that was trained; without training data any may be meant."""
-    is_id = isinstance(group, int | np.integer) and not isinstance(group, bool) and group >= 0
-    if not is_id and not isinstance(group, str):
-        raise ApplicationError(f"group must be a name or an integer >= 0, got {group!r}. Give the name of a group.")
-    try:
-        return int(influence.mask_ids([group])[0])
-    except InfluenceError as error:
-        raise ApplicationError(
-            f"no training instance has the id {group!r} ({error}) Give ids to groups: "
-            "turnover.with_instance_ids(data, groups='column')."
-        ) from error

@@ -1,5 +1,6 @@
 """What the network memorized: self-influence of the training rows, and likely label errors among them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,22 +11,11 @@ from turnover.errors import ApplicationError
 from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
-from ._results import Result, checked_count, checked_labels, entry, significance, table_of
-from .examples import Examples, TrainInstances
-from .label_errors import (
-    HeldOutExample,
-    LabelError,
-    LabelErrors,
-    confident_label_errors,
-    held_out_fields,
-    held_out_number,
-    label_error_order,
-    label_margins,
-)
-from .near_duplicates import Duplicates, labels_agree
-from .residuals import LIKELY_ERROR, Residuals
+from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields
+from .labels import HeldOutLabels, Labels, Residuals, WrongLabels, labels_of
+from .near_duplicates import Duplicates
+from .results import Result, checked_count, entry, significance, table_of
 from .trust import Histogram, histogram
-from .wrong_labels import WrongLabels
 
 if TYPE_CHECKING:
     import pandas
@@ -46,6 +36,61 @@ class MemorizedExample(HeldOutExample):
     self_influence: float
     stderr: float | None
     significant: bool
+
+
+@dataclass(frozen=True)
+class LabelError(HeldOutExample):
+    """A training example whose label is a likely error.
+
+    Attributes:
+        confident: the other label is at least as probable as it is, on average, for examples that have it.
+        duplicates: rows of its first near-duplicates among the training rows: with them it was not truly held out.
+    """
+
+    confident: bool
+    self_influence: float | None
+    stderr: float | None
+    duplicates: tuple[int, ...]
+    duplicates_disagree: bool
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        words = self.prediction_words
+        if self.duplicates_disagree:
+            words += "; a near-duplicate has another label"
+        elif self.duplicates:
+            words += "; not truly held out, as it has a near-duplicate"
+        return f"{words}."
+
+
+@dataclass(frozen=True)
+class LabelErrors(Result):
+    """Training rows whose label is a likely error, the likeliest first.
+
+    Attributes:
+        expected_errors: how many of them are expected to be wrong labels; None: the training was not recorded.
+        expected_errors_range: the least and the largest number of them that are (90 % interval); None: as above.
+        unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
+        unseen_disagreements: how many of their labels disagree; of numbers, how many lie as far off as likely errors.
+        numeric: labels are numbers, and likely errors by their distance from the held-out prediction (`Residuals`).
+    """
+
+    _also = ("expected",)
+
+    rows: int
+    count: int
+    confident: int
+    unseen_rows: int
+    unseen_disagreements: int
+    items: tuple[LabelError, ...]
+    expected_errors: int | None = None
+    expected_errors_range: tuple[int, int] | None = None
+    numeric: bool = False
+
+    @property
+    def expected(self) -> int | None:
+        """Return how many would disagree if labels were as good as those of validation and test rows."""
+        return round(self.rows * self.unseen_disagreements / self.unseen_rows) if self.unseen_rows else None
 
 
 @dataclass(frozen=True)
@@ -76,37 +121,28 @@ class MemorizedExamples(Result):
 
 @dataclass(frozen=True)
 class Memorized:
-    """How far each training row was memorized, and how far its label agrees with its held-out prediction.
+    """How far each training row was memorized, and how probably its label is wrong.
 
     Attributes:
-        margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable. Of numbers:
-            how much nearer it is to its held-out prediction than a likely error, in units of the usual distance.
-        order: places of all rows, the likeliest label error first: by the record of the training, else by
-            `label_error_order`.
-        confident: whether each row's held-out prediction confidently disagrees with its label [n]; of numbers, whether
-            it is a likely error by twice the distance.
+        held_out: the labels beside their held-out predictions.
+        wrong_labels: how probably each label is wrong: by the record of the training, else by held-out predictions.
         significant: whether each row's self-influence is significant [n].
         duplicates: near-duplicates among the rows; None: not looked for.
-        wrong_labels: how probably each label is wrong; None: the training was not recorded.
-        residuals: how far labels that are numbers lie from their held-out predictions; None: for classes.
     """
 
     self_influence: Scores
     out_of_sample: OutOfSample
-    labels: NDArray[Any]
-    margins: NDArray[np.float32]
-    order: NDArray[np.int64]
-    confident: NDArray[np.bool_]
+    labels: Labels
+    held_out: HeldOutLabels | Residuals
+    wrong_labels: WrongLabels
     significant: NDArray[np.bool_]
     level: float
     duplicates: Duplicates | None = None
     examples: Examples | None = None
-    wrong_labels: WrongLabels | None = None
-    residuals: Residuals | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.labels)
+        return len(self.significant)
 
     @property
     def count(self) -> int:
@@ -120,14 +156,19 @@ class Memorized:
         return float((values[np.isfinite(values)] > 0).mean())
 
     @property
+    def order(self) -> NDArray[np.int64]:
+        """Return the places of all rows, the likeliest label error first."""
+        return self.wrong_labels.order
+
+    @property
     def likely(self) -> NDArray[np.bool_]:
-        """Return whether each row's label is a likely error [n]; without a record, whether it disagrees."""
-        return self.margins < 0 if self.wrong_labels is None else self.wrong_labels.likely
+        """Return whether each row's label is a likely error [n]."""
+        return self.wrong_labels.likely
 
     @property
     def disagreements(self) -> int:
         """Return how many labels disagree with their held-out prediction."""
-        return int((self.margins < 0).sum())
+        return int(self.held_out.likely.sum())
 
     def histogram(self, bins: int = 50, *, tails: float = 0.5) -> Histogram | None:
         """Return the histogram of self-influence.
@@ -138,29 +179,23 @@ class Memorized:
         """
         return histogram(self.self_influence, bins=checked_count(bins, "bins"), tails=tails)
 
-    def memorized_example(self, position: int) -> MemorizedExample:
-        """Return one row with its self-influence."""
-        own = self.self_influence
-        return MemorizedExample(
-            **self._held_out(position),
-            self_influence=float(own.values[position]),
-            stderr=entry(own.stderr, position),
-            significant=bool(self.significant[position]),
-        )
-
-    def label_error(self, position: int) -> LabelError:
-        """Return one row with its label and its held-out prediction."""
-        others = [] if self.duplicates is None else list(self.duplicates.twins(int(position)))
-        rows = others if self.examples is None else self.examples.train_rows[others].tolist()
-        return LabelError(
-            **self._held_out(position),
-            confident=bool(self.confident[position]),
-            self_influence=entry(self.self_influence.values, position),
-            stderr=entry(self.self_influence.stderr, position),
-            duplicates=tuple(rows[:_MOST_DUPLICATES]),
-            duplicates_disagree=not labels_agree(self.labels[[position, *others]], self._deviation),
-            wrong_probability=None if self.wrong_labels is None else float(self.wrong_labels.probability[position]),
-        )
+    def label_errors(self, positions: Iterable[int]) -> tuple[LabelError, ...]:
+        """Return rows with their labels and held-out predictions."""
+        own, confident, found = self.self_influence, self.held_out.confident, []
+        for place in map(int, positions):
+            others = [] if self.duplicates is None else list(self.duplicates.twins(place))
+            rows = others if self.examples is None else self.examples.train_rows[others].tolist()
+            found.append(
+                LabelError(
+                    **self._row(place),
+                    confident=bool(confident[place]),
+                    self_influence=entry(own.values, place),
+                    stderr=entry(own.stderr, place),
+                    duplicates=tuple(rows[:_MOST_DUPLICATES]),
+                    duplicates_disagree=not self.labels.agree([place, *others]),
+                )
+            )
+        return tuple(found)
 
     def likely_label_errors(self, k: int | None = None) -> tuple[LabelError, ...]:
         """Return the likeliest label errors, the likeliest first.
@@ -168,14 +203,21 @@ class Memorized:
         Args:
             k: that many rows, whether or not their label is a likely error; None: all whose label is.
         """
-        count = int(self.likely.sum()) if k is None else checked_count(k, "k")
-        return tuple(self.label_error(int(position)) for position in self.order[:count])
+        return self.label_errors(self.order[: int(self.likely.sum()) if k is None else checked_count(k, "k")])
 
     def most_memorized(self, k: int = 10) -> tuple[MemorizedExample, ...]:
         """Return the k rows of the highest self-influence, the highest first."""
-        values = np.nan_to_num(self.self_influence.values, nan=-np.inf)
-        order = np.argsort(-values, kind="stable")
-        return tuple(self.memorized_example(int(position)) for position in order[: checked_count(k, "k")])
+        own = self.self_influence
+        order = np.argsort(-np.nan_to_num(own.values, nan=-np.inf), kind="stable")
+        return tuple(
+            MemorizedExample(
+                **self._row(place),
+                self_influence=float(own.values[place]),
+                stderr=entry(own.stderr, place),
+                significant=bool(self.significant[place]),
+            )
+            for place in order[: checked_count(k, "k")].tolist()
+        )
 
     def find_memorized(self, most: int = 200) -> MemorizedExamples:
         """Return the memorized rows as a finding: its counts, and at most so many rows of positive self-influence."""
@@ -190,12 +232,18 @@ class Memorized:
             most: rows.
             unseen: rows that were not trained on and were predicted in the same way, and disagreements among them.
         """
-        count = int(self.likely.sum())
-        items = self.likely_label_errors(min(most, count)) if count else ()
-        confident = int((self.confident & self.likely).sum())
-        by_record = self.wrong_labels
-        wrong = (None, None) if by_record is None else (round(by_record.expected), by_record.expected_range)
-        return LabelErrors(len(self), count, confident, *unseen, items, *wrong, self.residuals is not None)
+        count, wrong = int(self.likely.sum()), self.wrong_labels
+        return LabelErrors(
+            rows=len(self),
+            count=count,
+            confident=int((self.held_out.confident & self.likely).sum()),
+            unseen_rows=unseen[0],
+            unseen_disagreements=unseen[1],
+            items=self.label_errors(self.order[: min(most, count)]),
+            expected_errors=None if wrong.expected is None else round(wrong.expected),
+            expected_errors_range=wrong.expected_range,
+            numeric=self.labels.numeric,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return memorized rows and likely label errors as JSON could hold them."""
@@ -206,28 +254,15 @@ class Memorized:
 
     def table(self) -> "pandas.DataFrame":
         """Return one row per training row, the likeliest label error first: what `LabelError` has."""
-        return table_of([self.label_error(int(position)) for position in self.order], LabelError)
+        return table_of(self.label_errors(self.order), LabelError)
 
-    @property
-    def _deviation(self) -> float | None:
-        return None if self.residuals is None else float(np.std(self.labels))
-
-    def _held_out(self, position: int) -> dict[str, Any]:
+    def _row(self, place: int) -> dict[str, Any]:
         """Return the fields of `HeldOutExample`."""
-        place = int(position)
-        if self.residuals is not None:
-            known = TrainInstances(self.out_of_sample.mask_ids, self.labels, names=self.out_of_sample.names)
-            instance = known.instance(place) if self.examples is None else self.examples.training_row(place)
-            return instance | held_out_number(self.residuals, place)
-        label = int(self.labels[position])
-        if self.examples is None:
-            known = TrainInstances(self.out_of_sample.mask_ids, self.labels, names=self.out_of_sample.names)
-            instance = known.instance(place)
-            by_record = None if self.wrong_labels is None else bool(self.likely[place])
-            return instance | held_out_fields(self.out_of_sample, place, label, None) | {"by_record": by_record}
-        fields = held_out_fields(self.out_of_sample, place, label, self.examples.label_names)
-        by_record = None if self.wrong_labels is None else bool(self.likely[place])
-        return self.examples.training_row(place) | fields | {"by_record": by_record}
+        held_out = held_out_fields(self.held_out, self.wrong_labels, place)
+        if self.examples is not None:
+            return self.examples.training_row(place) | held_out
+        known = TrainInstances(self.out_of_sample.mask_ids, self.labels.values, names=self.out_of_sample.names)
+        return known.instance(place) | held_out
 
 
 def memorized(
@@ -247,13 +282,12 @@ def memorized(
 
     A row is memorized where its self-influence is positive and significant. Its label is a likely error where it is
     more probably wrong than right by the record of the training (`TrainingRecord`, `wrong_labels`). Without a record
-    it is one where it disagrees with the held-out prediction, and rows are ordered by `label_error_order`. A
-    near-duplicate that was trained makes a row less held out than it seems: where both have one label, self-influence
-    is too low and the margin too good. Rows that have one name it.
+    it is one where it disagrees with the held-out prediction. A near-duplicate that was trained makes a row less held
+    out than it seems: where both have one label, self-influence is too low and the held-out prediction too good. Rows
+    that have one name it.
 
     Labels that are numbers are likely errors where they lie further from their held-out prediction than three times the
-    usual distance of labels with about the same prediction (`Residuals`). How many of these are wrong is not said: a
-    network does not know what it cannot predict.
+    usual distance of labels with about the same prediction (`Residuals`).
 
     Args:
         influence: of a classifier, or of a network that predicts one number, with its training data.
@@ -262,7 +296,7 @@ def memorized(
         duplicates: of `near_duplicates` on the same rows; None: not looked for.
         self_influence: `influence.self_influence(train)` where it is known already; None: it is computed.
         out_of_sample: `influence.out_of_sample(train)` where it is known already; None: it is computed.
-        wrong_labels: `wrong_labels(record)` of the same rows; None: those of `examples`, if any.
+        wrong_labels: what `wrong_labels` said of the same rows; None: that of `examples`, else of `out_of_sample`.
         level: false discovery rate of the significant rows.
         examples: the rows with their names; None: results have positions and class numbers.
         progress: show a bar; None: on a terminal.
@@ -271,7 +305,7 @@ def memorized(
         ApplicationError: labels or duplicates do not fit the rows, or there is only one class.
 
     Example:
-        >>> import turnover
+        >>> import torch, turnover
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
@@ -282,61 +316,22 @@ def memorized(
         (40, 3, True)
     """
     own = influence.self_influence(train, progress=progress) if self_influence is None else self_influence
-    held_out = influence.out_of_sample(train, progress=progress) if out_of_sample is None else out_of_sample
-    if not np.array_equal(own.mask_ids, held_out.mask_ids):
+    out = influence.out_of_sample(train, progress=progress) if out_of_sample is None else out_of_sample
+    if not np.array_equal(own.mask_ids, out.mask_ids):
         raise ApplicationError("self_influence and out_of_sample are of different rows. Compute both on the same data.")
-    residuals = _residuals(labels, held_out, examples)
-    given: NDArray[Any] = _class_labels(labels, held_out) if residuals is None else residuals.labels
-    if duplicates is not None and len(duplicates) != len(given):
+    given = labels_of(labels, out) if examples is None else examples.train_labels
+    held_out = given.beside(out.probs)
+    judged = examples.wrong_labels if wrong_labels is None and examples is not None else wrong_labels
+    judged = held_out if judged is None else judged
+    if duplicates is not None and len(duplicates) != len(out):
         raise ApplicationError(
-            f"duplicates were looked for among {len(duplicates)} rows, and there are {len(given)}. Give those of the "
+            f"duplicates were looked for among {len(duplicates)} rows, and there are {len(out)}. Give those of the "
             "same rows: near_duplicates(texts)."
         )
-    by_record = examples.wrong_labels if wrong_labels is None and examples is not None else wrong_labels
-    if by_record is not None and len(by_record.order) != len(given):
+    if len(judged.order) != len(out):
         raise ApplicationError(
-            f"wrong_labels are of {len(by_record.order)} rows, and there are {len(given)}. Record the same rows: "
+            f"wrong_labels are of {len(judged.order)} rows, and there are {len(out)}. Record the same rows: "
             "TrainingRecord(model, train=...)."
         )
-    judged = {"self_influence": own, "out_of_sample": held_out, "labels": given}
-    judged |= {"significant": significance(own, level)[0], "level": level}
-    judged |= {"duplicates": duplicates, "examples": examples}
-    if residuals is not None:
-        margins = (LIKELY_ERROR - np.abs(residuals.standardized)).astype(np.float32)
-        confident = margins < -LIKELY_ERROR
-        return Memorized(**judged, margins=margins, order=residuals.order, confident=confident, residuals=residuals)
-    return Memorized(
-        **judged,
-        margins=label_margins(held_out, given),
-        order=label_error_order(held_out, given) if by_record is None else by_record.order,
-        confident=confident_label_errors(held_out, given),
-        wrong_labels=by_record,
-    )
-
-
-def _residuals(labels: Any, held_out: OutOfSample, examples: Examples | None) -> Residuals | None:
-    """Return the residuals of labels that are numbers; None: they are classes, or not known."""
-    if examples is not None:
-        return examples.residuals
-    if labels is None or np.asarray(labels).dtype.kind != "f" or held_out.probs.shape[1] != 1:
-        return None
-    given = checked_labels(labels, len(held_out)).astype(np.float64)
-    if not np.isfinite(given).all():
-        raise ApplicationError("labels must be finite numbers, got NaN or infinity. Leave these rows out.")
-    return Residuals(held_out.probs[:, 0].astype(np.float64), given)
-
-
-def _class_labels(labels: Any, held_out: OutOfSample) -> NDArray[np.int64]:
-    if labels is None and held_out.labels is None:
-        raise ApplicationError(
-            "the labels of the rows are not known as classes. Give labels=[...], one per row, from 0 to classes − 1."
-        )
-    given = checked_labels(held_out.labels if labels is None else labels, len(held_out))
-    classes = held_out.probs.shape[1]
-    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= classes:
-        raise ApplicationError(f"labels must be class numbers from 0 to {classes - 1}, one per row.")
-    if (given == given[0]).all():
-        raise ApplicationError(
-            f"all {len(given)} rows have the label {given[0]}, so none can be an error. Give two classes or more."
-        )
-    return given.astype(np.int64)
+    significant = significance(own, level)[0]
+    return Memorized(own, out, given, held_out, judged, significant, level, duplicates, examples)

@@ -2,31 +2,46 @@
 
 Duplicates matter twice: a row whose twin was trained is not truly held out, and a twin on both sides of a split makes a
 test set easier than the world.
+
+Two texts agree in one minimum of hashed n-grams (MinHash) with the probability of their Jaccard similarity. Texts that
+agree in all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with
+the rows and not with their pairs. Features of up to 20,000 rows are compared pair by pair, a block at a time. Of more,
+candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands or more. A band has as many
+hyperplanes as a pair at the threshold agrees in half of the time: two rows at an angle agree in one with the
+probability 1 − angle / π (Charikar 2002). It has more where these would leave many rows together, each of them compared
+with two others only; then there are more bands, so that a pair at the threshold agrees in one of them in 99 of 100
+cases.
 """
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from turnover.errors import ApplicationError
 from turnover.scores import load_pandas
 
-from ._results import Result
-from ._similarity import ALL_PAIRS, Components, join_near_features, join_near_texts, normalized
 from .examples import Examples
+from .results import Result
 
 if TYPE_CHECKING:
     import pandas
 
 # Pixels and cells of different rows are alike by nature: only what is practically the same counts.
 _SAME_FEATURES = 0.999
-# Numbers of near-duplicates agree within this share of their standard deviation.
-_NEAR_NUMBERS = 0.5
 _SHOWN_OF_A_GROUP = 4
+# Of more rows than this, features are not compared pair by pair.
+_ALL_PAIRS = 20_000
+_LENGTH, _BANDS, _MINIMA = 4, 24, 4
+_AT_ONCE, _BLOCK = 4096, 2048
+_MOST_PLANES, _MOST_MISSED, _MOST_BANDS = 62, 0.01, 256
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -58,7 +73,7 @@ class Duplicates:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the groups as JSON could hold them."""
-        groups = [{"rows": list(rows), "exact": exact} for rows, exact in self._groups()]
+        groups = [{"rows": list(rows), "exact": exact} for rows, exact in zip(self.groups, self.exact, strict=True)]
         return {"threshold": self.threshold, "hashed": self.hashed, "rows": len(self), "groups": groups}
 
     def table(self) -> "pandas.DataFrame":
@@ -69,17 +84,24 @@ class Duplicates:
     def among(self, rows: NDArray[np.int64]) -> "Duplicates":
         """Return the duplicates among some of the rows, counted from 0 in their order."""
         places = {int(row): place for place, row in enumerate(rows)}
-        kept = [(tuple(places[row] for row in group if row in places), exact) for group, exact in self._groups()]
-        kept = sorted((tuple(sorted(group)), exact) for group, exact in kept if len(group) > 1)
-        group_of = np.full(len(rows), -1, np.int64)
-        for number, (group, _) in enumerate(kept):
-            group_of[list(group)] = number
-        return Duplicates(
-            tuple(group for group, _ in kept), tuple(exact for _, exact in kept), group_of, self.threshold, self.hashed
-        )
+        kept = [
+            (tuple(sorted(places[row] for row in group if row in places)), exact)
+            for group, exact in zip(self.groups, self.exact, strict=True)
+        ]
+        groups = sorted((group, exact) for group, exact in kept if len(group) > 1)
+        return Duplicates.of(groups, len(rows), self.threshold, hashed=self.hashed)
 
-    def _groups(self) -> "zip[tuple[tuple[int, ...], bool]]":
-        return zip(self.groups, self.exact, strict=True)
+    @classmethod
+    def of(
+        cls, groups: Sequence[tuple[tuple[int, ...], bool]], rows: int, threshold: float, *, hashed: bool
+    ) -> "Duplicates":
+        """Return groups of so many rows, each with whether it is exact."""
+        group_of = np.full(rows, -1, np.int64)
+        for number, (group, _) in enumerate(groups):
+            group_of[list(group)] = number
+        return cls(
+            tuple(group for group, _ in groups), tuple(exact for _, exact in groups), group_of, threshold, hashed
+        )
 
 
 @dataclass(frozen=True)
@@ -153,21 +175,24 @@ def near_duplicates(
     if texts is not None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ApplicationError("texts must be a list of strings, one per row.")
-        normal = [normalized(text) for text in texts]
-        first, same = (
-            np.unique(np.array(normal, object), return_index=True, return_inverse=True)[1:] if normal else ([], [])
-        )
-        components = Components(len(first))
-        if threshold < 1:
-            join_near_texts([normal[place] for place in first], threshold, components)
+        things: Any = np.array([_normalized(text) for text in texts], object if texts else str)
     else:
-        rows = _rows(features)
-        first, same = _same_rows(rows)
-        components = Components(len(first))
-        if threshold < 1:
-            join_near_features(rows[first], threshold, components)
-    hashed = threshold < 1 and (texts is not None or len(first) > ALL_PAIRS)
-    return _duplicates(np.asarray(same, np.int64).reshape(-1), components, threshold, hashed)
+        rows = _feature_rows(features)
+        as_bytes = np.dtype((np.void, max(1, rows.shape[1]) * rows.itemsize))
+        things = (rows + 0.0).view(as_bytes)[:, 0] if rows.size else rows.sum(1)
+    _, first, same = np.unique(things, return_index=True, return_inverse=True)
+    parts = _Parts(len(first))
+    if threshold < 1 and texts is not None:
+        _join_near_texts(things[first].tolist(), threshold, parts)
+    elif threshold < 1:
+        _join_near_features(_feature_rows(features)[first], threshold, parts)
+    hashed = threshold < 1 and (texts is not None or len(first) > _ALL_PAIRS)
+    whole = parts.of_each[same.reshape(-1)]
+    order = np.argsort(whole, kind="stable")
+    ends = np.flatnonzero(np.diff(whole[order])) + 1
+    groups = sorted(tuple(part.tolist()) for part in np.split(order, ends) if len(part) > 1)
+    exact = [len(np.unique(same[list(group)])) == 1 for group in groups]
+    return Duplicates.of(list(zip(groups, exact, strict=True)), len(whole), threshold, hashed=hashed)
 
 
 def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
@@ -184,13 +209,12 @@ def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
 
 def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: int = 100) -> NearDuplicates:
     """Return near-duplicates as a finding: its counts, and at most so many groups."""
-    deviation = None if examples.scale is None else examples.scale.deviation
     groups = [
         DuplicateGroup(
             rows=rows[:_SHOWN_OF_A_GROUP],
             size=len(rows),
             exact=exact,
-            labels_agree=labels_agree(examples.labels[list(rows)], deviation),
+            labels_agree=examples.labels.agree(rows),
             across_splits=len(set((examples.splits[list(rows)] == "train").tolist())) == 2,
         )
         for rows, exact in zip(duplicates.groups, duplicates.exact, strict=True)
@@ -207,17 +231,7 @@ def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: in
     )
 
 
-def labels_agree(labels: NDArray[Any], deviation: float | None) -> bool:
-    """Tell whether labels are the same class, or numbers that differ by less than half their standard deviation.
-
-    Args:
-        labels: of some rows.
-        deviation: of the numbers of all rows; None: labels are classes.
-    """
-    return bool((labels == labels[0]).all() if deviation is None else np.ptp(labels) <= _NEAR_NUMBERS * deviation)
-
-
-def _rows(features: Any) -> NDArray[np.float32]:
+def _feature_rows(features: Any) -> NDArray[np.float32]:
     rows = np.asarray(features.detach().cpu() if isinstance(features, Tensor) else features, np.float32)
     if rows.ndim < 2:
         raise ApplicationError(f"features have shape {list(rows.shape)}. Give [rows, features].")
@@ -227,22 +241,140 @@ def _rows(features: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(rows)
 
 
-def _same_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of every set of equal rows, and each row's set."""
-    as_bytes = (rows + 0.0).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0] if rows.size else rows[:, :0]
-    _, first, same = np.unique(as_bytes, return_index=True, return_inverse=True)
-    return first, same.reshape(-1)
+class _Parts:
+    """Connected parts of n things; pairs are added in bulk and never kept."""
+
+    def __init__(self, count: int) -> None:
+        self._least = np.arange(count)
+
+    def join(self, one: NDArray[np.integer], other: NDArray[np.integer]) -> None:
+        """Join pairs."""
+        while True:
+            a, b = self.of_each[one], self._least[other]
+            apart = a != b
+            if not apart.any():
+                return
+            one, other, a, b = one[apart], other[apart], a[apart], b[apart]
+            np.minimum.at(self._least, np.maximum(a, b), np.minimum(a, b))
+
+    @property
+    def of_each(self) -> NDArray[np.int64]:
+        """Return the least member of each one's part."""
+        while True:
+            further = self._least[self._least]
+            if np.array_equal(further, self._least):
+                return self._least
+            self._least = further
 
 
-def _duplicates(same: NDArray[np.int64], components: Components, threshold: float, hashed: bool) -> Duplicates:
-    """Return the groups of rows: `same` is each row's set of equal rows, components join these sets."""
-    whole = components.of_each[same] if len(same) else same
-    order = np.argsort(whole, kind="stable")
-    ends = np.flatnonzero(np.diff(whole[order])) + 1
-    groups = [tuple(part.tolist()) for part in np.split(order, ends) if len(part) > 1]
-    groups.sort()
-    group_of = np.full(len(same), -1, np.int64)
-    for number, group in enumerate(groups):
-        group_of[list(group)] = number
-    exact = tuple(len(set(same[list(group)].tolist())) == 1 for group in groups)
-    return Duplicates(tuple(groups), exact, group_of, threshold, hashed)
+def _normalized(text: str) -> str:
+    """Return a text without case, punctuation, encodings of accents and runs of spaces; signs only stay as they are."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    words = " ".join(re.sub(r"[\W_]+", " ", folded).split())
+    return words or " ".join(folded.split())
+
+
+def _join_near_texts(texts: Sequence[str], threshold: float, parts: _Parts) -> None:
+    """Join texts, each once, whose sets of character n-grams have at least this cosine."""
+    grams = [_grams(text) for text in texts]
+    bands = np.concatenate(
+        [_bands(grams[start : start + _AT_ONCE]) for start in range(0, len(grams), _AT_ONCE)] or [np.empty((0, _BANDS))]
+    )
+    for band in bands.T:
+        one, other = _candidates(band)
+        apart = parts.of_each[one] != parts.of_each[other]
+        one, other = one[apart], other[apart]
+        pairs = zip(one.tolist(), other.tolist(), strict=True)
+        near = np.array([_cosine(grams[a], grams[b]) >= threshold for a, b in pairs], bool)
+        parts.join(one[near], other[near])
+
+
+def _join_near_features(rows: NDArray[np.float32], threshold: float, parts: _Parts) -> None:
+    """Join rows [n, d] whose cosine is at least the threshold; a row of zeros is like no other."""
+    whole = torch.from_numpy(rows)
+    norms = whole.norm(dim=1, keepdim=True)
+    unit = whole / norms.clamp(min=1e-30)
+    if len(unit) > _ALL_PAIRS:
+        _join_by_hyperplanes(unit, threshold, parts)
+        return
+    for start in range(0, len(unit), _BLOCK):
+        block = unit[start : start + _BLOCK]
+        for other in range(start, len(unit), _BLOCK):
+            near = block @ unit[other : other + _BLOCK].t() >= threshold
+            if other == start:
+                near = near.triu(1)
+            one, two = (part.numpy() for part in near.nonzero(as_tuple=True))
+            if len(one):
+                parts.join(one + start, two + other)
+
+
+def _join_by_hyperplanes(unit: torch.Tensor, threshold: float, parts: _Parts) -> None:
+    """Join rows of length 1 whose cosine is at least the threshold, among candidates by random hyperplanes."""
+    agreeing = 1 - np.arccos(threshold) / np.pi
+    fewest = np.log2(len(unit)) + 1  # so that rows which are not alike seldom lie together
+    planes = int(np.clip(max(np.log(0.5) / np.log(agreeing), fewest), 1, _MOST_PLANES))
+    powers = 2 ** torch.arange(planes)
+    bands = np.log(_MOST_MISSED) / np.log1p(-(agreeing**planes))
+    for band in range(int(np.clip(bands, _BANDS, _MOST_BANDS))):
+        normals = torch.randn(unit.shape[1], planes, generator=torch.Generator().manual_seed(band))
+        sides = [((part @ normals > 0) * powers).sum(1) for part in unit.split(_AT_ONCE)]
+        one, other = _candidates(torch.cat(sides).numpy().astype(np.uint64))
+        apart = parts.of_each[one] != parts.of_each[other]
+        one, other = one[apart], other[apart]
+        for start in range(0, len(one), _AT_ONCE):
+            first, second = one[start : start + _AT_ONCE], other[start : start + _AT_ONCE]
+            near = ((unit[first] * unit[second]).sum(1) >= threshold).numpy()
+            parts.join(first[near], second[near])
+
+
+def _candidates(band: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of texts with the same number: each with the one before it and with the first.
+
+    That is linear also where all texts are alike; what it misses, another band finds.
+    """
+    order = np.argsort(band, kind="stable")
+    again = np.flatnonzero(band[order][1:] == band[order][:-1]) + 1
+    starts = np.arange(len(order))
+    starts[again] = 0
+    first = np.maximum.accumulate(starts)[again]
+    return np.concatenate([order[again]] * 2), np.concatenate([order[again - 1], order[first]])
+
+
+def _grams(text: str) -> NDArray[np.uint64]:
+    """Return the hashed n-grams of a text, each once, sorted."""
+    padded = f" {text} ".encode("utf-32-le", "surrogatepass")  # texts of unknown encoding may hold halves of signs
+    codes = np.frombuffer(padded, np.uint32).astype(np.uint64)
+    length = min(_LENGTH, len(codes))
+    windows = np.lib.stride_tricks.sliding_window_view(codes, length)
+    hashed = np.zeros(len(windows), np.uint64)
+    with np.errstate(over="ignore"):
+        for column in windows.T:
+            hashed = _mixed(hashed ^ column)
+    return np.unique(hashed)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return integers whose bits all depend on all bits of the given ones."""
+    x = (x + _PRIME) * np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(29)
+    x *= np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(32))
+
+
+def _bands(grams: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return one number per text and band [texts, bands]; equal where all minima of the band are."""
+    joined = np.concatenate(grams)
+    starts = np.cumsum([0, *(len(part) for part in grams[:-1])])
+    result = np.zeros((len(grams), _BANDS), np.uint64)
+    with np.errstate(over="ignore"):
+        for band in range(_BANDS):
+            for minimum in range(_MINIMA):
+                seed = np.uint64(band * _MINIMA + minimum + 1) * _PRIME
+                least = np.minimum.reduceat(_mixed(joined ^ seed), starts)
+                result[:, band] = _mixed(result[:, band] ^ least)
+    return result
+
+
+def _cosine(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
+    shared = len(np.intersect1d(one, other, assume_unique=True))
+    return shared / np.sqrt(len(one) * len(other))

@@ -16,6 +16,8 @@ from turnover.influence import Influence, Member, evaluating
 from turnover.layers import Instances, as_ids, device_of, replicas_of
 from turnover.wrapping import wrapped_root
 
+from .labels import ClassLabels
+
 _AT_ONCE = 256
 _SHUFFLES = 199
 
@@ -44,16 +46,16 @@ class Predictions:
         """Return the places of the rows whose prediction is not their label, the most confident errors first."""
         if self.labels is None:
             raise ApplicationError("the rows have no labels, so no prediction is an error. Give (x, y).")
-        places = np.flatnonzero(self.predicted != self.labels)
-        return places[np.argsort(-self.probs[places].max(1), kind="stable")]
+        return ClassLabels(self.labels).errors(self.probs)
 
 
-def predictions(influence: Influence, rows: Any) -> Predictions:
+def predictions(influence: Influence, rows: Any, *, flipped: int | None = None) -> Predictions:
     """Return the predictions of the full network for rows, with the labels that they have.
 
     Args:
         influence: of a classifier.
         rows: tensors, a tuple (x, y), a dict, a Dataset or a DataLoader.
+        flipped: those of the flipped subnetwork of this mask id instead.
 
     Example:
         >>> import turnover
@@ -64,7 +66,34 @@ def predictions(influence: Influence, rows: Any) -> Predictions:
         >>> predictions(turnover.Influence(net), torch.randn(3, 4)).probs.shape
         (3, 2)
     """
-    return predictions_in_view(influence, rows)
+    outputs, labels = _outputs(influence, rows, flipped=flipped)
+    if outputs.dim() != 2:
+        raise ApplicationError(
+            f"the model returns outputs of shape {list(outputs.shape)}. Classes are needed, [rows, classes]; for other "
+            "models ask influence.pairwise(queries) or influence.top(queries)."
+        )
+    one_output = outputs.shape[1] == 1
+    yes = outputs.sigmoid()
+    probs = torch.cat([1 - yes, yes], 1) if one_output else outputs.softmax(1)
+    if labels is None or labels.dim() != 1 or labels.is_floating_point():
+        return Predictions(probs.numpy(), None, one_output)
+    return Predictions(probs.numpy(), labels.numpy().astype(np.int64), one_output)
+
+
+def number_predictions(influence: Influence, rows: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the numbers that the full network predicts for rows, as it was trained to, with the labels they have."""
+    outputs, labels = _outputs(influence, rows)
+    if outputs.dim() > 2 or outputs[0].numel() != 1:
+        raise ApplicationError(
+            f"the model returns outputs of shape {list(outputs.shape)}. One number per row is needed."
+        )
+    given = None if labels is None or not labels.is_floating_point() else labels.flatten().double().numpy()
+    return outputs.flatten().double().numpy(), given
+
+
+def prediction(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the number that a network of one output predicts: a measure for `Influence`, whatever the targets are."""
+    return outputs.squeeze(-1)
 
 
 def chance_p_value(predicted: NDArray[np.floating], labels: NDArray[Any]) -> float:
@@ -92,71 +121,20 @@ def chance_p_value(predicted: NDArray[np.floating], labels: NDArray[Any]) -> flo
     return (1 + sum(fit(rng.permutation(labels)) >= to_beat for _ in range(_SHUFFLES))) / (1 + _SHUFFLES)
 
 
-def prediction(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the number that a network of one output predicts: a measure for `Influence`, whatever the targets are."""
-    return outputs.squeeze(-1)
-
-
-@dataclass(frozen=True)
-class NumberPredictions:
-    """Numbers that the full network predicts, as it was trained to.
-
-    Attributes:
-        numbers: [rows]; the mean over replicas and models.
-        labels: of the rows [rows]; None: they have none.
-    """
-
-    numbers: NDArray[np.float64]
-    labels: NDArray[np.float64] | None
-
-
-def number_predictions(influence: Influence, rows: Any) -> NumberPredictions:
-    """Return the numbers that the full network predicts for rows, with the labels that they have."""
-    outputs, labels = _outputs_in_view(influence, rows)
-    whole = torch.cat(outputs)
-    if whole.dim() > 2 or whole[0].numel() != 1:
-        raise ApplicationError(f"the model returns outputs of shape {list(whole.shape)}. One number per row is needed.")
-    known = labels and all(isinstance(part, Tensor) and part.is_floating_point() for part in labels)
-    given = torch.cat([part.flatten().cpu() for part in labels]).double().numpy() if known else None
-    return NumberPredictions(whole.flatten().double().numpy(), given)
-
-
-def predictions_in_view(influence: Influence, rows: Any, *, flipped: int | None = None) -> Predictions:
-    """Return the predictions of the full network, or those of the flipped subnetwork of an id."""
-    outputs, labels = _outputs_in_view(influence, rows, flipped=flipped)
-    probs = torch.cat([_class_probabilities(part) for part in outputs]).numpy()
-    return Predictions(probs, _labels(labels), one_output=outputs[0].shape[1] == 1)
-
-
-def _outputs_in_view(influence: Influence, rows: Any, *, flipped: int | None = None) -> tuple[list[Tensor], list[Any]]:
+def _outputs(influence: Influence, rows: Any, *, flipped: int | None = None) -> tuple[Tensor, Tensor | None]:
+    """Return outputs as floats, and the targets where all of them are tensors."""
     outputs: list[Tensor] = []
-    labels: list[Any] = []
+    targets: list[Any] = []
     with evaluating([Member(model) for model in influence.models]):
         for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
-            outputs += [_mean_outputs(influence.models, part, flipped) for part in _parts(batch)]
-            labels.append(batch.target)
+            step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
+            parts = [batch.part(start, start + step) for start in range(0, batch.rows, step)]
+            outputs += [_mean_outputs(influence.models, part, flipped) for part in parts]
+            targets.append(batch.target)
     if not outputs:
         raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")
-    return outputs, labels
-
-
-def _class_probabilities(outputs: Tensor) -> Tensor:
-    """Return softmax over the last dimension, or both probabilities where one number stands for two classes."""
-    if outputs.dim() != 2:
-        raise ApplicationError(
-            f"the model returns outputs of shape {list(outputs.shape)}. Classes are needed, [rows, classes]; for other "
-            "models ask influence.pairwise(queries) or influence.top(queries)."
-        )
-    if outputs.shape[1] == 1:
-        yes = outputs.float().sigmoid()
-        return torch.cat([1 - yes, yes], 1)
-    return outputs.float().softmax(1)
-
-
-def _parts(batch: Batch) -> list[Batch]:
-    if not batch.can_be_split:
-        return [batch]
-    return [batch.part(start, start + _AT_ONCE) for start in range(0, batch.rows, _AT_ONCE)]
+    known = all(isinstance(one, Tensor) for one in targets) and len({one.shape[1:] for one in targets}) == 1
+    return torch.cat(outputs), torch.cat([one.cpu() for one in targets]) if known else None
 
 
 def _mean_outputs(models: Sequence[nn.Module], batch: Batch, flipped: int | None) -> Tensor:
@@ -164,16 +142,10 @@ def _mean_outputs(models: Sequence[nn.Module], batch: Batch, flipped: int | None
     outputs: list[Tensor] = []
     for model in models:
         moved = batch.to(device_of(model))
-        view = nullcontext() if flipped is None else Instances(as_ids([flipped] * batch.rows), "flip")
-        with view:
+        with nullcontext() if flipped is None else Instances(as_ids([flipped] * batch.rows), "flip"):
             rows = moved.logits(model).float().cpu()
         if flipped is None:
             outputs.append(rows.expand(replicas_of(wrapped_root(model)), *rows.shape))
         else:
             outputs.append(rows.unflatten(0, (-1, batch.rows)))  # one replica after the other
     return torch.cat(outputs).mean(0)
-
-
-def _labels(parts: Sequence[Any]) -> NDArray[np.int64] | None:
-    whole = all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in parts)
-    return torch.cat([part.cpu() for part in parts]).numpy().astype(np.int64) if whole and parts else None

@@ -17,6 +17,8 @@ from turnover.evaluation import identity_of, in_view, query_losses, query_predic
 from turnover.scores import load_pandas, student_limit, student_tail
 from turnover.training import TrainingRecipe, retrain
 
+from .results import Result
+
 if TYPE_CHECKING:
     import pandas
 
@@ -33,7 +35,7 @@ _CHANGES = {"none": "no change", "random": "dropping random rows"}
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Result):
     """How much better the cleansed data are than another arm, seed by seed.
 
     Attributes:
@@ -46,6 +48,8 @@ class Difference:
         seeds_needed: seeds with which a gain of this size would be significant in 80 % of cases; None: no number of
             seeds, as there is no gain, or the test rows are too few for it; or not known from one seed.
     """
+
+    _also = ("significant",)
 
     against: str
     measure: str
@@ -64,10 +68,6 @@ class Difference:
     def gains(self) -> bool:
         """Whether cleansing is significantly better."""
         return self.significant and self.gain > 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it."""
-        return {**vars(self), "interval": self.interval and list(self.interval), "significant": self.significant}
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,15 @@ class RetrainingCheck:
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """How much better cleansed data are than none and random, in accuracy and in loss."""
-        errors = np.zeros((2, 2)) if self.row_errors is None else self.row_errors
-        signs = {"accuracy": 1, "loss": -1}
         # Rows of errors are those of accuracy and loss, or of the loss alone.
-        return tuple(
-            _difference(
-                against,
-                measure,
-                signs[measure] * (values[2] - values[arm]),
-                float(errors[place, arm]),
-                self.test_rows,
-            )
-            for place, (measure, values) in enumerate(self._values.items())
-            for arm, against in enumerate(ARMS[:2])
-        )
+        errors = np.zeros((2, 2)) if self.row_errors is None else self.row_errors
+        found = []
+        for place, (measure, values) in enumerate(self._values.items()):
+            gains = values[2] - values[:2] if measure == "accuracy" else values[:2] - values[2]
+            for arm in range(2):
+                noise = float(errors[place, arm]), self.test_rows
+                found.append(Difference(ARMS[arm], measure, *_tested(gains[arm], *noise)))
+        return tuple(found)
 
     @property
     def _values(self) -> dict[str, NDArray[np.float64]]:
@@ -220,6 +215,7 @@ def check_by_retraining(
         ApplicationError: rows, seeds or labels that do not fit.
 
     Example:
+        >>> import torch
         >>> from functools import partial
         >>> from turnover.training import TrainingRecipe
         >>> x = torch.randn(80, 3)
@@ -232,10 +228,26 @@ def check_by_retraining(
     run_seeds = _seeds(seeds)
     known = len(train) if isinstance(train, TrainingRecipe) else rows
     gone = _gone(dropped, known)
-    subsets = np.stack([_arms(gone, seed) for seed in run_seeds], 1)  # [arms, seeds, rows]
-    jobs = [(subsets[arm, place], seed) for arm in range(len(ARMS)) for place, seed in enumerate(run_seeds)]
+    chance = np.ones((len(run_seeds), len(gone)), bool)
+    for place, seed in enumerate(run_seeds):
+        chance[place, np.random.default_rng(seed).choice(len(gone), int(gone.sum()), replace=False)] = False
+    everything = np.ones_like(chance)
+    arms = everything, chance, everything & ~gone
+    jobs = [(arm[place], seed) for arm in arms for place, seed in enumerate(run_seeds)]
     if isinstance(train, TrainingRecipe):
-        measured, count = _retrained(train, jobs, test, processes, cache, progress)
+        plain, view = in_view(train, "plain")
+        queries = plain.over(test)
+        measured = retrain(
+            plain,
+            np.stack([kept for kept, _ in jobs]),
+            seeds=[seed for _, seed in jobs],
+            measure=partial(_measured, queries),
+            processes=processes,
+            cache=cache,
+            identity=identity_of(plain, test, view) if cache is not None else None,
+            progress=progress,
+        )
+        count = len(queries)
     else:
         labels = np.asarray(test.cpu() if isinstance(test, Tensor) else test)
         measured, count = np.stack([_judged(train(kept, seed), labels) for kept, seed in jobs]), len(labels)
@@ -270,36 +282,6 @@ def _gone(dropped: ArrayLike, rows: int | None) -> NDArray[np.bool_]:
     if not gone.any() or gone.all():
         raise ApplicationError(f"{int(gone.sum())} of {len(gone)} rows are dropped. Drop some, and not all.")
     return gone
-
-
-def _arms(gone: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
-    """Return which rows are kept [arms, rows]."""
-    chance = np.ones(len(gone), bool)
-    chance[np.random.default_rng(seed).choice(len(gone), int(gone.sum()), replace=False)] = False
-    return np.stack([np.ones(len(gone), bool), chance, ~gone])
-
-
-def _retrained(
-    recipe: TrainingRecipe,
-    jobs: Sequence[tuple[NDArray[np.bool_], int]],
-    test: Any,
-    processes: int,
-    cache: str | os.PathLike[str] | None,
-    progress: bool,
-) -> tuple[NDArray[np.float32], int]:
-    plain, view = in_view(recipe, "plain")
-    queries = plain.over(test)
-    measured = retrain(
-        plain,
-        np.stack([kept for kept, _ in jobs]),
-        seeds=[seed for _, seed in jobs],
-        measure=partial(_measured, queries),
-        processes=processes,
-        cache=cache,
-        identity=identity_of(plain, test, view) if cache is not None else None,
-        progress=progress,
-    )
-    return measured, len(queries)
 
 
 def _measured(queries: TrainingRecipe, model: nn.Module) -> NDArray[np.float64]:
@@ -344,50 +326,41 @@ def _row_errors(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return np.sqrt(np.maximum(0, by_row.var((2, 3), ddof=1) - interaction / seeds) / rows)
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """The noise of a gain: its standard deviation over seeds, and its standard error over test rows."""
+def _noise(sd: float, seeds: int, row_error: float, test_rows: int) -> tuple[float, int]:
+    """Return the standard error of a mean over seeds and test rows, and its degrees of freedom.
 
-    sd: float
-    row_error: float
-    test_rows: int
-
-    def stderr(self, seeds: int) -> float:
-        """Return the standard error of a mean over seeds."""
-        return math.hypot(self.sd / math.sqrt(seeds), self.row_error)
-
-    def df(self, seeds: int) -> int:
-        """Return its degrees of freedom: Satterthwaite (1946), as in Welch's test; seeds − 1 without test rows."""
-        share = (self.row_error / self.stderr(seeds)) ** 2 if self.row_error else 0.0
-        return math.floor(1e-9 + 1 / ((1 - share) ** 2 / (seeds - 1) + share**2 / max(1, self.test_rows - 1)))
-
-    def shows(self, gain: float, seeds: int) -> bool:
-        """Tell whether so large a gain would be significant in 80 % of cases."""
-        df = min(self.df(seeds), 200)  # from there on limits change by less than 1 %, and cost the same each
-        return gain >= (student_limit(_LEVEL, df) + student_limit(2 * _MISSED, df)) * self.stderr(seeds)
+    These are those of Satterthwaite (1946), as in Welch's test; seeds − 1 without test rows.
+    """
+    stderr = math.hypot(sd / math.sqrt(seeds), row_error)
+    share = (row_error / stderr) ** 2 if row_error else 0.0
+    return stderr, math.floor(1e-9 + 1 / ((1 - share) ** 2 / (seeds - 1) + share**2 / max(1, test_rows - 1)))
 
 
-def _difference(against: str, measure: str, gains: NDArray[np.float64], row_error: float, test_rows: int) -> Difference:
+def _tested(gains: NDArray[np.float64], row_error: float, test_rows: int) -> tuple[Any, ...]:
+    """Return gain, standard error, interval, p-value and the seeds needed: the fields of `Difference`."""
     gain, seeds = float(gains.mean()), len(gains)
     if seeds == 1:
-        return Difference(against, measure, gain, None, None, None, None)
-    noise = _Noise(float(gains.std(ddof=1)), row_error, test_rows)
-    stderr, df = noise.stderr(seeds), noise.df(seeds)
+        return gain, None, None, None, None
+    sd = float(gains.std(ddof=1))
+    stderr, df = _noise(sd, seeds, row_error, test_rows)
     t = gain / stderr if stderr else math.copysign(math.inf, gain) if gain else 0.0
     reach = student_limit(_LEVEL, df) * stderr
-    p_value = float(student_tail(np.array(t), df))
-    return Difference(against, measure, gain, stderr, (gain - reach, gain + reach), p_value, _seeds_needed(gain, noise))
+    needed = _seeds_needed(gain, sd, row_error, test_rows)
+    return gain, stderr, (gain - reach, gain + reach), float(student_tail(np.array(t), df)), needed
 
 
-def _seeds_needed(gain: float, noise: _Noise) -> int | None:
+def _seeds_needed(gain: float, sd: float, row_error: float, test_rows: int) -> int | None:
+    """Return with how many seeds so large a gain would be significant in 80 % of cases; None: with no number."""
     # Student's limits are larger than the normal ones, so the normal number of seeds is where the search begins.
     limit = NormalDist().inv_cdf(1 - _LEVEL / 2) + NormalDist().inv_cdf(1 - _MISSED)
-    left = gain**2 - (limit * noise.row_error) ** 2
+    left = gain**2 - (limit * row_error) ** 2
     if gain <= 0 or left <= 0:
         return None
-    seeds = max(2, math.ceil((limit * noise.sd) ** 2 / left))
+    seeds = max(2, math.ceil((limit * sd) ** 2 / left))
     for _ in range(_MOST_STEPS):
-        if noise.shows(gain, seeds):
+        stderr, df = _noise(sd, seeds, row_error, test_rows)
+        df = min(df, 200)  # from there on limits change by less than 1 %, and cost the same each
+        if gain >= (student_limit(_LEVEL, df) + student_limit(2 * _MISSED, df)) * stderr:
             return seeds
         seeds += 1 + seeds // 20
     return None  # few test rows have a larger limit, which no number of seeds lowers

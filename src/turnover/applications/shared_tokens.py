@@ -7,7 +7,7 @@ from typing import Any
 from turnover.errors import ApplicationError
 from turnover.tables import STOP_WORDS, WORD
 
-from ._results import Result
+from .results import Result
 
 _MARKS = ("##", "Ġ", "▁", "</w>")
 

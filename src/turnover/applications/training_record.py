@@ -21,7 +21,7 @@ from turnover.errors import ApplicationError
 from turnover.layers import Replicated, device_of, eval_mode, no_instances
 from turnover.storage import atomic_file, open_arrays
 
-from ._noise import centered, fit_weights
+from ._mixture import centered, fit_weights
 
 _AT_ONCE = 256
 # Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.

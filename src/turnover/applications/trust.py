@@ -10,7 +10,8 @@ from turnover.errors import ScoresError
 from turnover.scores import Scores
 from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
 
-from ._results import NoiseFrom, Result, noise_from, significance
+from .explain import Explanations
+from .results import NoiseFrom, Result, noise_from, significance
 
 ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
 
@@ -104,10 +105,37 @@ def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
     )
 
 
-def expected_of(rows: int, width: int | None, replicas: int) -> ExpectedSignal | None:
-    """Return the signal over noise to expect of one pair; None: the width of the masked layer is not known."""
-    expected = expected_signal(rows, [width], replicas)
-    return expected if isinstance(expected, ExpectedSignal) else None
+def find_trust(self_influence: Scores, mean: Scores, errors: Explanations, *, rows: int, width: int | None) -> Trust:
+    """Return the noise of all scores about a trained network.
+
+    Args:
+        self_influence: of the training rows.
+        mean: mean influence of the training instances.
+        errors: explanations of errors.
+        rows: how many rows were trained.
+        width: of the masked layer; None: not known.
+    """
+    kinds = [
+        score_noise("self_influence", self_influence, errors.level),
+        score_noise("mean_influence", mean, errors.level),
+    ]
+    if len(errors):
+        supporting = [example for one in errors for example in one.supporting]
+        stderrs = [example.stderr for example in supporting if example.stderr is not None]
+        stderr = float(np.median(stderrs)) if stderrs else None
+        significant = sum(one.significant_supporting for one in errors)
+        about = errors.unit, errors.method, errors.noise_from
+        kinds.append(ScoreNoise("explanations", len(supporting), None, None, stderr, significant, *about))
+    # The rule of thumb is that of raw scores, whose noise is that of masks.
+    by_masks = not len(errors) or errors.noise_from == "null_ids"
+    expected = expected_signal(rows, [width], mean.replicas) if by_masks else None
+    return Trust(
+        scores=tuple(kinds),
+        replicas=mean.replicas,
+        level=errors.level,
+        expected=expected if isinstance(expected, ExpectedSignal) else None,
+        mean_influence=histogram(mean, null=True),
+    )
 
 
 def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.applications import Examples, NumberFit, NumberScale
+from turnover.applications import ClassLabels, Examples, NumberFit, NumberLabels
 from turnover.errors import RunError
 from turnover.influence import EstimatorOption
 from turnover.integrations import TextEncoder
@@ -78,9 +78,9 @@ class LabeledRows:
         return not self.rows.numeric
 
     @cached_property
-    def scale(self) -> NumberScale | None:
+    def scale(self) -> NumberLabels | None:
         """Return how numbers are standardized, by the training rows; None: labels are classes."""
-        return NumberScale.of(self.rows.labels[self._is_train]) if self.rows.numeric else None
+        return NumberLabels.of(self.rows.labels, self._is_train) if self.rows.numeric else None
 
     @property
     def outputs(self) -> int:
@@ -91,8 +91,9 @@ class LabeledRows:
     def examples(self) -> Examples:
         """Return the rows as findings speak of them."""
         rows = self.rows
-        about = rows.kind, rows.values, rows.names, rows.labels, rows.label_names
-        return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups, scale=self.scale)
+        labels = self.scale or ClassLabels(rows.labels, rows.label_names)
+        about = rows.kind, rows.values, rows.names, labels
+        return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups)
 
     @property
     def estimator(self) -> EstimatorOption:
@@ -210,7 +211,7 @@ class LabeledRows:
         results["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
         return results
 
-    def _results_of_numbers(self, model: nn.Module, scale: NumberScale) -> dict[str, float]:
+    def _results_of_numbers(self, model: nn.Module, scale: NumberLabels) -> dict[str, float]:
         results = {"label_mean": scale.mean, "label_deviation": scale.deviation}
         for number, split in enumerate(SPLITS):
             places = np.flatnonzero(self.splits == number)

@@ -14,7 +14,6 @@ from torch.nn import functional
 
 from turnover.applications import (
     Examples,
-    Residuals,
     RowRecord,
     WrongLabels,
     chance_p_value,
@@ -96,20 +95,13 @@ class Run(Generic[_TaskT]):
 
     @cached_property
     def _examples(self) -> Examples:
-        return replace(self.task.examples, wrong_labels=self.wrong_labels, residuals=self.residuals)
+        return replace(self.task.examples, wrong_labels=self.wrong_labels)
 
     @cached_property
-    def residuals(self) -> Residuals | None:
-        """Return how far training labels that are numbers lie from their held-out predictions; None: for classes."""
-        if self.task.scale is None:
-            return None
-        return Residuals(self.out_of_sample.probs[:, 0].astype(np.float64), self.rows.labels[self.places("train")])
-
-    @cached_property
-    def wrong_labels(self) -> WrongLabels | None:
-        """Return how probably each training label is wrong; None: the run has no record of its training."""
+    def wrong_labels(self) -> WrongLabels:
+        """Return how probably each training label is wrong: by the record of the training, or held-out predictions."""
         if not self.folder.record.exists():
-            return None
+            return self.task.examples.train_labels.beside(self.out_of_sample.probs)
         with self.folder.reading(self.folder.record):
             return wrong_labels(RowRecord.open(self.folder.record))
 
@@ -228,7 +220,10 @@ class Run(Generic[_TaskT]):
 
     def predict(self, values: Any) -> np.ndarray:
         """Return the probabilities [values, classes] that the full network gives new values, or numbers [values]."""
-        x = self.inputs(values)
+        return self.predicted(self.inputs(values))
+
+    def predicted(self, x: Tensor) -> np.ndarray:
+        """Return the probabilities [rows, classes] that the full network gives inputs, or numbers [rows]."""
         return self.probabilities(x) if self.task.scale is None else self.numbers(x)
 
     @torch.no_grad()
@@ -304,9 +299,7 @@ class Run(Generic[_TaskT]):
         places = np.concatenate([self.places("validation"), self.places("test")])
         if len(places) < _ENOUGH_FOR_CHANCE:
             return {}
-        x, labels = self.x[places], self.rows.labels[places]
-        predicted = self.probabilities(x) if self.task.scale is None else self.numbers(x)
-        return {"chance_p_value": chance_p_value(predicted, labels)}
+        return {"chance_p_value": chance_p_value(self.predicted(self.x[places]), self.rows.labels[places])}
 
     def _computed(self, name: str) -> Any:
         if name == "self_influence":

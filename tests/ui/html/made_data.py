@@ -49,6 +49,7 @@ def named(row: int, label: str | None = None) -> dict[str, Any]:
 def label_error(row: int, **changed: Any) -> LabelError:
     """Return a likely label error."""
     held_out = {"held_out_label": LABELS[1 - row % 2], "held_out_probability": 0.9, "label_quality": 0.1}
+    held_out |= {"p_wrong": 0.9, "likely_label_error": True}
     about = {"confident": True, "self_influence": 0.1, "stderr": 0.02, "duplicates": (), "duplicates_disagree": False}
     return LabelError(**{**named(row), **held_out, **about, **changed})
 
@@ -124,7 +125,7 @@ def made_findings(rows: int = 40) -> Findings:
             tuple(
                 HarmfulExample(
                     **named(row),
-                    **(held_out if row == 0 else {**held_out, "held_out_label": None}),
+                    **({**held_out, "likely_label_error": True} if row == 0 else {**held_out, "held_out_label": None}),
                     score=-0.003 + row * 1e-4,
                     stderr=1e-4,
                     p_value=None,
@@ -143,7 +144,7 @@ def made_findings(rows: int = 40) -> Findings:
             tuple(
                 MemorizedExample(
                     **named(row),
-                    **(held_out if row == 0 else {**held_out, "held_out_label": None}),
+                    **({**held_out, "likely_label_error": True} if row == 0 else {**held_out, "held_out_label": None}),
                     self_influence=2.0 - row / 50,
                     stderr=0.1,
                     significant=row < 7,

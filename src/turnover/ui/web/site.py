@@ -20,17 +20,15 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnover.applications import (
-    LIKELY_ERROR,
     Explanations,
-    Predictions,
+    HeldOutLabels,
     Queries,
+    Residuals,
     explain_examples,
-    label_error_order,
     plain,
 )
 from turnover.errors import DataFileError, TurnOverError
 from turnover.runs import SPLITS, Column, ColumnInputs, Run, checked_cells, label_text, nearest, need_pillow
-from turnover.scores import OutOfSample
 from turnover.ui.html import nothing_learned, rows_by_split
 from turnover.ui.pictures import as_data_uri, pixels_for
 
@@ -206,37 +204,29 @@ class Site:
         predicted = np.empty((len(run.rows), run.out_of_sample.probs.shape[1]), np.float32)
         predicted[run.places("train")] = run.out_of_sample.probs
         unseen = np.flatnonzero(self._examples.splits != "train")
-        numeric = self._examples.numeric
-        predicted[unseen] = run.numbers(run.x[unseen])[:, None] if numeric else run.probabilities(run.x[unseen])
+        predicted[unseen] = run.predicted(run.x[unseen]).reshape(len(unseen), predicted.shape[1])
         return predicted
 
     @cached_property
-    def residuals(self) -> np.ndarray:
-        """Return, of numbers, label minus held-out prediction in units of the usual distance [rows]."""
-        assert self._examples.residuals is not None, "labels are numbers"
-        return self._examples.residuals.standardized_at(self.held_out[:, 0], self._examples.labels)
+    def beside(self) -> HeldOutLabels | Residuals:
+        """Return the labels of all rows beside their held-out predictions."""
+        train = self._examples.train_labels.beside(self.run.out_of_sample.probs)
+        return train.of_others(self._examples.labels, self.held_out)
 
     @cached_property
     def errors(self) -> np.ndarray:
         """Return the wrongly predicted validation and test rows, the most confident, or largest, errors first."""
         rows = self._examples.labeled_unseen_rows
-        if self._examples.numeric:
-            return rows[np.argsort(-np.abs(self.held_out[rows, 0] - self._examples.labels[rows]), kind="stable")]
-        return rows[Predictions(self.held_out[rows], self._examples.labels[rows]).errors]
+        return rows[self._examples.labels.among(rows).errors(self.held_out[rows])]
 
     @cached_property
     def label_errors(self) -> np.ndarray:
         """Return all rows, the likeliest label error first, those without a label last."""
-        labels = self._examples.labels
-        if self._examples.numeric:
-            return np.argsort(-np.abs(self.residuals), kind="stable")
-        labeled, rest = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-        order = labeled[label_error_order(OutOfSample(self.held_out[labeled], ids=labeled), labels[labeled])]
-        by_record = self._examples.wrong_labels
-        if by_record is not None:  # training rows as findings have them, before all others
-            first = self._examples.train_rows[by_record.order[: int(by_record.likely.sum())]]
+        order, judged = self.beside.order, self.run.wrong_labels
+        if judged.expected is not None:  # by the record: training rows as findings have them, before all others
+            first = self._examples.train_rows[judged.order[: int(judged.likely.sum())]]
             order = np.concatenate([first, order[~np.isin(order, first)]])
-        return np.concatenate([order, rest])
+        return order
 
     def row(self, row: int, *, with_prediction: bool = True) -> dict[str, Any]:
         """Return a row, with its held-out prediction where asked for."""
@@ -266,7 +256,7 @@ class Site:
                 raise DataFileError(f"there is no split {split!r}. Give one of {', '.join(SPLITS)}.")
             rows = rows[self._examples.splits[rows] == split]
         if label:
-            rows = rows[self._examples.labels[rows] == self._label_number(label)]
+            rows = rows[self._examples.labels.values[rows] == self._label_number(label)]
         sought = words.strip().casefold()
         return rows if not sought else rows[[sought in self._searched(row) for row in rows.tolist()]]
 
@@ -281,16 +271,16 @@ class Site:
     def mark(self, row: int, label: str | None) -> Mark:
         """Mark a row that exists with a label that exists; None: it is to be removed."""
         self.check_row(row)
-        if label is not None and not self._examples.numeric:
+        if label is not None and not self._examples.labels.numeric:
             self._label_number(label)
         elif label is not None and not is_number(label):
             raise DataFileError(f"the label must be a finite number, got {label!r}. Give one, such as 1.5.")
         return self.marks.put(row, label)
 
     def _label_number(self, name: str) -> int:
-        if self._examples.numeric:
+        if self._examples.labels.numeric:
             raise DataFileError("labels of this run are numbers: rows are not listed by label. Leave the label out.")
-        names = self._examples.label_names
+        names = self._examples.labels.names
         if name not in names:
             raise DataFileError(f"there is no label {name!r}. The labels are {', '.join(map(repr, names[:10]))}.")
         return names.index(name)
@@ -301,20 +291,11 @@ class Site:
         fields: dict[str, Any] = dict.fromkeys(names) | {"likely_label_error": False}
         if not known:
             return fields
-        if self._examples.numeric:
-            number, residual = float(self.held_out[row, 0]), float(self.residuals[row])
-            fields |= {"held_out_label": number, "residual": residual, "suggested": f"{number:.6g}"}
-            return fields | {"likely_label_error": abs(residual) > LIKELY_ERROR}
-        names, label = self._examples.label_names, int(self._examples.labels[row])
-        probabilities = self.held_out[row].copy()
-        best = int(probabilities.argmax())
-        fields |= {"held_out_label": names[best], "held_out_probability": float(probabilities[best])}
-        if label >= 0:
-            by_record = self._examples.likely_label_error(row) if self._examples.splits[row] == "train" else None
-            likely = best != label if by_record is None else by_record
-            fields |= {"label_quality": float(probabilities[label]), "likely_label_error": likely}
-            probabilities[label] = -1
-        return fields | ({"suggested": names[int(probabilities.argmax())]} if len(names) > 1 else {})
+        judged, place = self.beside, row
+        if self._examples.splits[row] == "train":
+            judged, place = self.run.wrong_labels, int(np.searchsorted(self._examples.train_rows, row))
+        likely = {"likely_label_error": bool(judged.likely[place]), "suggested": self.beside.suggestion(row)}
+        return fields | self.beside.of_row(row) | likely
 
     def _searched(self, row: int) -> str:
         kind = self._examples.kind

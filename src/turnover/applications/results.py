@@ -1,4 +1,4 @@
-"""What all results share: JSON by `as_dict`, tables, and checks of what a caller gives."""
+"""What all findings share: plain JSON by one serializer, tables, significance, and checks of what a caller gives."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,10 @@ from turnover.scores import Scores, Top, checked_level, load_pandas
 if TYPE_CHECKING:
     import pandas
 
-
-_FEWEST_REPLICAS = 3
-
 NoiseFrom = Literal["null_ids", "replicas"] | None
 """What tells signal from noise: scores of null ids, the disagreement of replicas, or nothing."""
+
+_FEWEST_REPLICAS = 3
 
 
 class Result:
@@ -53,9 +52,7 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table_of(rows: Sequence[Any], kind: type, before: Mapping[str, Sequence[Any]] | None = None) -> "pandas.DataFrame":
@@ -80,10 +77,10 @@ def checked_labels(labels: Any, count: int) -> NDArray[Any]:
     return array
 
 
-def checked_count(count: Any, name: str) -> int:
-    """Return a number of at least 1, or raise."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ApplicationError(f"{name} must be an integer >= 1, got {count!r}. Give {name}=10.")
+def checked_count(count: Any, name: str, *, least: int = 1, such_as: str = "10") -> int:
+    """Return an integer that is large enough, or raise."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
+        raise ApplicationError(f"{name} must be an integer >= {least}, got {count!r}. Give {name}={such_as}.")
     return int(count)
 
 
