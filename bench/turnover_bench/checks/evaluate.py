@@ -23,7 +23,6 @@ from turnover.evaluation import (
     mislabel_detection,
     retraining_ceiling,
     subset_outcomes,
-    suspicion_of,
 )
 from turnover.influence import fingerprint_of
 from turnover.layers import map_tensors
@@ -205,19 +204,18 @@ class _Judge:
         if metric == "loo":
             return {"loo": loo_correlation(scores, self._leave_one_out, ids=self.ids, bootstrap=bootstrap)}
         if metric == "mislabels":
-            return {"mislabels_mean": self._mislabels(suspicion_of(scores, by="mean"))}
+            return {"mislabels_mean": self._mislabels(-scores.values.mean(1))}
         if metric == "self":
             if not hasattr(method, "self_influence"):
                 return {}
             self_influence = self.read(method.self_influence(), (len(self.ids),))
-            return {"mislabels_self": self._mislabels(suspicion_of(self_influence, by="self"))}
+            return {"mislabels_self": self._mislabels(self_influence.values)}
         result = self._brittleness(scores)
         self.random_brittleness = dict(zip(result.ks, result.random_share.tolist(), strict=True))
         return {"brittleness": dict(zip(result.ks, result.share.tolist(), strict=True))}
 
-    def _mislabels(self, suspicion: Scores) -> MislabelDetection:
-        wrong = np.asarray(self.task.wrong)
-        return mislabel_detection(suspicion, wrong, share=self.config.found_share, ids=self.ids)
+    def _mislabels(self, suspicion: np.ndarray) -> MislabelDetection:
+        return mislabel_detection(suspicion, np.asarray(self.task.wrong), share=self.config.found_share)
 
     def _brittleness(self, scores: Scores) -> Brittleness:
         count = min(self.config.brittle_queries, self.queries)

@@ -89,7 +89,7 @@ def loo_correlation(
     """
     truths, rows = _truths(leave_one_out_scores, ids)
     if rows is not None and not isinstance(scores, Scores):
-        numbers = numbers_of(scores, "scores")
+        numbers = numbers_of(scores)
         scores = Scores(numbers, ids=np.arange(len(numbers)) if ids is None else ids)
     values = matrix_of(scores, ids=ids if rows is None else rows)
     if values.shape != truths.shape[1:]:
@@ -119,7 +119,7 @@ def _truths(scores: Any, ids: ArrayLike | None) -> tuple[Floats, np.ndarray | No
         if len({part.shape for part in parts}) > 1 or any(len(of_seed.mask_ids) != len(rows) for of_seed in scores):
             raise ScoresError("leave-one-out scores of the seeds differ in rows or queries. Give the same for all.")
         return np.stack(parts), rows
-    values = numbers_of(scores, name)
+    values = numbers_of(scores)
     if values.ndim == 3 and len(values):
         return np.stack([matrix_of(of_seed, ids=ids, name=name) for of_seed in values]), None
     return matrix_of(values, ids=ids, name=name)[None], None

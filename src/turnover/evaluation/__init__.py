@@ -5,26 +5,37 @@ Must not know: which other methods there are (an entry point finds them), comman
 
 | file | content |
 | --- | --- |
-| `lds.py` | linear datamodeling score and its ceiling |
-| `mislabels.py` | mislabel detection |
-| `ground_truth.py` | models retrained on subsets, plain or masked |
-| `evaluate.py` | one recipe, many methods, one table; methods of other distributions |
+| `lds.py` | linear datamodeling score and its ceiling; models retrained on subsets, plain or masked |
+| `evaluate.py` | mislabel detection; one recipe, many methods, one table; methods of other distributions |
 | `statistics.py` | scores of any library as a matrix; correlations; bootstrap intervals |
 """
 
-from .evaluate import METRICS, Method, Metric, Row, Table, evaluate, find_method, installed_methods
-from .ground_truth import (
+from .evaluate import (
+    METRICS,
+    Method,
+    Metric,
+    MislabelDetection,
+    Row,
+    Table,
+    evaluate,
+    find_method,
+    installed_methods,
+    mislabel_detection,
+)
+from .lds import (
+    LDS,
+    Ceiling,
     Queries,
     SubsetOutcomes,
     View,
     identity_of,
     in_view,
+    lds,
     query_losses,
     query_predictions,
+    retraining_ceiling,
     subset_outcomes,
 )
-from .lds import LDS, Ceiling, lds, retraining_ceiling
-from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
 from .statistics import (
     AnyScores,
     Bootstrap,
@@ -77,5 +88,4 @@ __all__ = [
     "retraining_ceiling",
     "spearman",
     "subset_outcomes",
-    "suspicion_of",
 ]

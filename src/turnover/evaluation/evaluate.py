@@ -1,4 +1,4 @@
-"""Several methods on the rows of one training recipe, by one ground truth, and where further methods come from."""
+"""Wrong-label detection; several methods by one ground truth; and where further methods come from."""
 
 import dataclasses
 import math
@@ -10,25 +10,85 @@ from importlib import metadata
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
-from turnover.scores import Scores
 from turnover.training import TrainingRecipe
 
-from .ground_truth import Queries, View, in_view, subset_outcomes
-from .lds import LDS, Ceiling, lds, retraining_ceiling
-from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
-from .statistics import matrix_of
+from .lds import LDS, Ceiling, Queries, View, in_view, lds, retraining_ceiling, subset_outcomes
+from .statistics import AnyScores, Floats, average_ranks, matrix_of
 
 Metric = Literal["lds", "mislabels", "self"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
-# Each entry point of this group is a mapping of names to methods.
-_GROUP = "turnover.methods"
+
+@dataclass(frozen=True)
+class MislabelDetection:
+    """How well a suspicion finds wrong labels; rows that are equally suspicious count as drawn at random.
+
+    Attributes:
+        auc: chance that a wrong row is more suspicious than a right one; 0.5 for a random suspicion.
+        found: share of all wrong rows among the most suspicious `share` of the rows.
+        share: of the rows that are looked at.
+        wrong: number of wrong rows.
+        rows: number of rows.
+    """
+
+    auc: float
+    found: float
+    share: float
+    wrong: int
+    rows: int
+
+
+def mislabel_detection(
+    suspicion: AnyScores, is_wrong: ArrayLike, *, share: float = 0.1, ids: ArrayLike | None = None
+) -> MislabelDetection:
+    """Return how well a suspicion finds the rows whose labels are wrong.
+
+    A row with a wrong label is memorized, so that its self-influence is high; and it harms others, so that its mean
+    influence on clean queries is low: give that with its sign changed.
+
+    Args:
+        suspicion: [rows], larger for more suspicious rows.
+        is_wrong: bool [rows].
+        share: of the rows to look at.
+        ids: instance id of every row of `is_wrong`; None: row numbers.
+
+    Raises:
+        ScoresError: shapes or ids do not fit, or no row or every row is wrong.
+
+    Example:
+        >>> detection = mislabel_detection([0.9, 0.1, 0.8, 0.2], [True, False, True, False], share=0.5)
+        >>> detection.auc, detection.found
+        (1.0, 1.0)
+    """
+    wrong = np.asarray(is_wrong)
+    if wrong.ndim != 1 or wrong.dtype != np.bool_:
+        raise ScoresError(f"is_wrong is {wrong.dtype} of shape {list(wrong.shape)}. Give a bool for each row.")
+    values = matrix_of(suspicion, ids=ids, name="suspicion")
+    if values.shape != (len(wrong), 1):
+        raise ScoresError(f"suspicion is {list(values.shape)} for {len(wrong)} rows. Give one number per row.")
+    count = int(wrong.sum())
+    if count in (0, len(wrong)):
+        raise ScoresError(f"{count} of {len(wrong)} rows are wrong. Both kinds are needed to tell apart.")
+    if not 0 < share <= 1:
+        raise ScoresError(f"`share` must be within (0, 1], such as 0.1, got {share}.")
+    ranks = average_ranks(values[:, 0])[wrong].sum()
+    # The number of wrong rows among the 1, 2, ... most suspicious, expected over the order of equals.
+    _, group, sizes = np.unique(-values[:, 0], return_inverse=True, return_counts=True)
+    hits = np.cumsum(np.repeat(np.bincount(group, weights=wrong) / sizes, sizes))
+    return MislabelDetection(
+        auc=float((ranks - count * (count + 1) / 2) / (count * (len(wrong) - count))),
+        found=float(hits[max(1, round(share * len(wrong))) - 1] / count),
+        share=share,
+        wrong=count,
+        rows=len(wrong),
+    )
 
 
 class Method(Protocol):
-    """A method of another distribution, such as turnover-bench."""
+    """A method of another distribution: each entry point of the group `turnover.methods` maps names to methods."""
 
     title: str
     trainings: int
@@ -42,28 +102,24 @@ class Method(Protocol):
 
 def installed_methods() -> dict[str, Method]:
     """Return the methods of all installed distributions, by name."""
-    return {name: method for entry in metadata.entry_points(group=_GROUP) for name, method in entry.load().items()}
+    entries = metadata.entry_points(group="turnover.methods")
+    return {name: method for entry in entries for name, method in entry.load().items()}
 
 
 def find_method(name: str) -> Method:
-    """Return a method that can run, by name.
-
-    Raises:
-        ScoresError: no installed distribution offers it.
-        MissingExtraError: its package is not installed.
-    """
+    """Return a method that can run, by name; a ScoresError or MissingExtraError says what to install."""
     known = installed_methods()
     if name not in known:
-        cure = f"Give one of {', '.join(known)}." if known else "Install the methods: pip install turnover-bench"
-        clone = "" if known else " (in a clone: pip install ./bench)."
-        raise ScoresError(f"there is no method {name!r}. {cure}{clone}")
+        install = "Install methods: pip install turnover-bench (in a clone: pip install ./bench)."
+        cure = f"Give one of {', '.join(known)}." if known else install
+        raise ScoresError(f"there is no method {name!r}. {cure}")
     known[name].check()
     return known[name]
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one method; None: not asked for, not possible, or failed (see `problems`).
+    """What was measured of one method; None: not asked for, not possible, or failed.
 
     Attributes:
         method: its name.
@@ -84,15 +140,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All methods by one ground truth.
+    """All methods by one ground truth: which model was retrained, a row per method, what retraining noise allows."""
 
-    Attributes:
-        view: which model ground truth retrained: "plain", or the masked one in "full" view.
-        rows: one per method.
-        ceiling: the linear datamodeling score that retraining noise allows.
-    """
-
-    view: str
+    view: View
     rows: Sequence[Row]
     ceiling: Ceiling | None = None
 
@@ -125,16 +175,12 @@ def evaluate(
         recipe: how the model is trained, on which rows.
         queries: a tuple (inputs, targets), inputs in the form of the recipe's.
         wrong: bool [rows]: whose labels are known to be wrong; None: not known.
-        metrics: "lds", "mislabels" (by mean influence) and "self" (by self-influence), both only if wrong labels
-            are known.
-        view: "plain": retrain without masks; "full": the masked model, as deployed; None: what the recipe builds.
+        metrics: "lds"; where wrong labels are known "mislabels" (by mean influence) and "self" (by self-influence).
+        view: which model is retrained, as in `subset_outcomes`.
         subsets: random halves of the rows for "lds", two trainings each.
         processes: worker processes.
-        cache: a folder for all retraining.
+        cache: a folder in which finished trainings are kept.
         progress: show bars.
-
-    Raises:
-        ScoresError: a metric is unknown, or there is no method.
 
     Example:
         >>> import torch
@@ -159,46 +205,35 @@ def evaluate(
     if "lds" in metrics:
         truth = subset_outcomes(recipe, queries, subsets=subsets, processes=processes, cache=cache, progress=progress)
 
-    def read(scores: Any, shape: tuple[int, ...]) -> Scores:
-        values = matrix_of(scores, ids=ids)
-        values = values[:, 0] if len(shape) == 1 and values.shape[1] == 1 else values
-        if values.shape != shape:
-            raise ScoresError(f"scores are {list(values.shape)}. Give {list(shape)}: all rows and queries.")
-        return Scores(values, ids=ids)
-
-    def measured(metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
+    def measured(metric: Metric, method: Any, scores: Floats) -> dict[str, Any]:
         if metric == "lds":
-            return {} if truth is None else {"lds": lds(scores, truth.subsets, truth.outcomes, ids=ids)}
+            return {} if truth is None else {"lds": lds(scores, truth.subsets, truth.outcomes)}
         if wrong is None or (metric == "self" and not hasattr(method, "self_influence")):
             return {}
         if metric == "mislabels":
-            return {"mislabels_mean": mislabel_detection(suspicion_of(scores, by="mean"), wrong, ids=ids)}
-        own = read(method.self_influence(), shape[:1])
-        return {"mislabels_self": mislabel_detection(suspicion_of(own, by="self"), wrong, ids=ids)}
+            return {"mislabels_mean": mislabel_detection(-scores.mean(1), wrong)}
+        return {"mislabels_self": mislabel_detection(matrix_of(method.self_influence(), ids=ids), wrong)}
 
-    rows = []
-    for name, build in methods.items():
+    def row_of(name: str, build: Callable[[], Any]) -> Row:
         row, began = Row(name), time.perf_counter()
         try:
             method = build()
-            raw_scores = method.pairwise(queries)
+            scores = matrix_of(method.pairwise(queries), ids=ids)
             row = replace(row, seconds=time.perf_counter() - began)
-            scores = read(raw_scores, shape)
+            if scores.shape != shape:
+                raise ScoresError(f"scores are {list(scores.shape)}. Give {list(shape)}: all rows and queries.")
         except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
-            rows.append(replace(row, problems={"method": _reason(error)}))
-            continue
+            return replace(row, problems={"method": f"{type(error).__name__}: {error}"})
         problems: dict[str, str] = {}
-        for metric in METRICS:
+        for metric in [metric for metric in METRICS if metric in metrics]:
             try:
-                row = replace(row, **(measured(metric, method, scores) if metric in metrics else {}))
+                row = replace(row, **measured(metric, method, scores))
             except Exception as error:  # noqa: BLE001 - nor must one metric
-                problems[metric] = _reason(error)
-        rows.append(replace(row, problems=problems))
-    return Table(view, rows, ceiling=None if truth is None else retraining_ceiling(truth.outcomes))
+                problems[metric] = f"{type(error).__name__}: {error}"
+        return replace(row, problems=problems)
 
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    rows = [row_of(name, build) for name, build in methods.items()]
+    return Table(view, rows, None if truth is None else retraining_ceiling(truth.outcomes))
 
 
 def _plain(value: Any) -> Any:

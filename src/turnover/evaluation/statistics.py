@@ -17,35 +17,16 @@ AnyScores = Scores | ArrayLike | Tensor
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How intervals are made.
-
-    Attributes:
-        draws: number of bootstrap samples.
-        level: share of the samples within the interval.
-        seed: of the samples.
-    """
+    """How intervals are made: the number of samples, the share of them within, and their seed."""
 
     draws: int = 1000
     level: float = 0.95
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        """Reject numbers that give no interval."""
-        if self.draws < 1 or not 0 < self.level < 1:
-            raise ScoresError(
-                f"`draws` must be >= 1 and `level` within (0, 1), got draws={self.draws}, level={self.level}."
-            )
-
 
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval; both ends are NaN where there was a single value to draw from.
-
-    Attributes:
-        low: lower end.
-        high: upper end.
-        level: share of the bootstrap samples within.
-    """
+    """A percentile interval; both ends are NaN where there was a single value to draw from."""
 
     low: float
     high: float
@@ -115,15 +96,18 @@ def pearson(one: Floats, other: Floats) -> Floats:
     return np.asarray(np.clip(result, -1.0, 1.0))
 
 
+def _centered(values: Floats) -> Floats:
+    # Magnitudes of 1, so that squares neither vanish nor overflow; exactly 0 where a column is constant, whose mean may
+    # differ from it in the last bit, so that its correlation is NaN.
+    scale = np.abs(values).max(0)
+    scaled = values / np.where(scale > 0, scale, 1.0)
+    centered = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
+    largest = np.abs(centered).max(0)
+    return centered / np.where(largest > 0, largest, 1.0)
+
+
 def spearman(one: Floats, other: Floats) -> Floats:
-    """Return Spearman's rank correlation of every column of one array with the same column of the other.
-
-    Args:
-        one: [n, ...].
-        other: [n, ...].
-
-    Returns:
-        [...]; NaN where a column is constant.
+    """Return Spearman's rank correlation of every column of [n, ...] with the same column of the other.
 
     Example:
         >>> round(float(spearman(np.array([1.0, 2.0, 9.0]), np.array([0.1, 0.2, 0.3]))), 6)
@@ -145,16 +129,16 @@ def correlation_or_zero(measure: Callable[[Floats, Floats], Floats], predicted: 
 
 def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "scores") -> Floats:
     """Return scores as float64 [rows, queries], `Scores` in the order of `ids`; scores [rows] become one column."""
-    row_ids = None if ids is None else np.asarray(ids)
     if isinstance(scores, Scores):
         row_ids = None if ids is None else np.asarray(scores.names.mask_ids(ids, error=ScoresError))
         values = scores.values[_places(scores.mask_ids, row_ids, name)].astype(np.float64)
     else:
-        values = numbers_of(scores, name)
-        if row_ids is not None and values.ndim and len(values) != len(row_ids):
-            raise ScoresError(f"{name} have {len(values)} rows and there are {len(row_ids)} ids. Give one row per id.")
-    if values.ndim == 1:
-        values = values[:, None]
+        values = numbers_of(scores)
+        if ids is not None and values.ndim and len(values) != len(np.asarray(ids)):
+            raise ScoresError(
+                f"{name} have {len(values)} rows and there are {len(np.asarray(ids))} ids. Give one row per id."
+            )
+    values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or not values.size:
         raise ScoresError(f"{name} have shape {list(values.shape)}. Give [rows, queries], or [rows].")
     failed = int((~np.isfinite(values)).sum())
@@ -163,29 +147,24 @@ def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "s
     return values
 
 
-def numbers_of(values: Any, name: str) -> Floats:
+def numbers_of(values: Any) -> Floats:
     """Return numbers in any form as a float64 array."""
     if isinstance(values, Scores):
         values = values.values
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ScoresError(f"{name} cannot be read as an array of numbers: {error}") from error
+    return np.asarray(values, dtype=np.float64)
 
 
 def _places(have: NDArray[np.int64], row_ids: NDArray[Any] | None, name: str) -> Any:
     """Return the place of every row's id among those that the scores have."""
+    if np.array_equal(have, np.arange(len(have)) if row_ids is None else row_ids):
+        return slice(None)
     if row_ids is None:
-        if np.array_equal(have, np.arange(len(have))):
-            return slice(None)
         raise ScoresError(
             f"{name} have ids of their own ({have[:3].tolist()}...), not row numbers. "
             "Give the id of every row: ids=recipe.ids."
         )
-    if np.array_equal(have, row_ids):
-        return slice(None)
     if len(np.unique(have)) < len(have) or len(np.unique(row_ids)) < len(row_ids):
         raise ScoresError(f"{name} and ids are in another order, and rows that share an id cannot be told apart.")
     order = np.argsort(have)
@@ -196,13 +175,3 @@ def _places(have: NDArray[np.int64], row_ids: NDArray[Any] | None, name: str) ->
             f"{name} lack {missing.size} of {row_ids.size} instances ({missing[:5].tolist()}...). Score all of them."
         )
     return places
-
-
-def _centered(values: Floats) -> Floats:
-    """Return columns with mean 0 and largest magnitude 1, so that squares neither vanish nor overflow."""
-    # The mean of a constant column may differ from it in the last bit; exactly 0 makes its correlation NaN.
-    scale = np.abs(values).max(0)
-    scaled = values / np.where(scale > 0, scale, 1.0)
-    centered = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
-    largest = np.abs(centered).max(0)
-    return centered / np.where(largest > 0, largest, 1.0)
