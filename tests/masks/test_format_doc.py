@@ -129,7 +129,7 @@ def test_saved_folder_is_laid_out_as_described(tmp_path):
     turnover.save(turnover.wrap(net, at=["1"]), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "turnover.json", "weights.pt"]
     manifest = json.loads((tmp_path / "turnover.json").read_text(encoding="utf-8"))
-    assert manifest.keys() == {"checksum", "format", "recipe", "weights_sha256"}
+    assert manifest.keys() == {"base_sha256", "checksum", "format", "recipe", "weights_sha256"}
     assert manifest["format"] == 1
     weights = (tmp_path / "weights.pt").read_bytes()
     assert manifest["weights_sha256"] == hashlib.sha256(weights).hexdigest()

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import turnover
 from tests.golden.models.write import FOLDER, MODELS, VIEWS, outputs
 from turnover.errors import SavedModelError, TurnOverError
 from turnover.layers import RECIPE_KEY, masking_of
-from turnover.wrapping import write_tensors
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -47,7 +47,7 @@ def test_a_flipped_bit_of_a_recipe_beside_other_weights_is_an_error_of_ours_or_s
     head = 20 + 5 * len(masking_of(model).recipe.sites)  # what the model has learned, which may be anything
     for bit in range(8 * head, 8 * len(content), 7):
         state[RECIPE_KEY] = torch.frombuffer(bytearray(flipped(content, bit)), dtype=torch.uint8)
-        write_tensors(file, state)
+        save_file(state, file)
         try:
             loaded = turnover.load(tmp_path, model=make())
         except TurnOverError:

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import turnover
@@ -15,7 +16,6 @@ from turnover.errors import ModelError, SavedModelError
 from turnover.layers import RECIPE_KEY, masking_of
 from turnover.layers.recipe import to_tensor
 from turnover.storage import from_record, to_record
-from turnover.wrapping import write_tensors
 
 
 def base(width: int = 32) -> nn.Sequential:
@@ -144,7 +144,7 @@ def test_replicas_that_a_folder_only_declares_take_no_memory(tmp_path):
 def test_replicas_that_a_folder_of_hugging_face_only_declares_take_no_memory(tmp_path):
     model = turnover.wrap(base(), at=["1"])
     recipe = to_tensor(replace(masking_of(model).recipe, replicas=10**9), masking_of(model).learned)
-    write_tensors(tmp_path / "model.safetensors", {**model.state_dict(), RECIPE_KEY: recipe})
+    save_file({**model.state_dict(), RECIPE_KEY: recipe}, tmp_path / "model.safetensors")
     with pytest.raises(SavedModelError, match=r"declares more weights than 'model\.safetensors' has"):
         turnover.load(tmp_path, model=base())
 

@@ -1,6 +1,5 @@
 """Adapters on disk: without the base, onto the same base, and never onto another."""
 
-import json
 import os
 
 import pytest
@@ -11,9 +10,8 @@ from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, mov
 from tests.wrapping.models import run
 from turnover.errors import ModelError, SavedModelError
 from turnover.layers import masking_of
-from turnover.storage import from_record, to_record
-from turnover.wrapping import Adapters
-from turnover.wrapping.tensor_file import read_tensors, write_tensors
+from turnover.storage import from_record
+from turnover.wrapping import Adapters, read_tensors
 
 
 def outputs(model, family, view="keep"):
@@ -48,8 +46,8 @@ def test_adapters_come_back_onto_the_same_base(family, tmp_path):
 def test_the_folder_holds_what_learned_and_not_the_base(tmp_path):
     model = trained("bert", norms=True)
     turnover.save(model, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["README.md", "adapters.safetensors", "turnover.json"]
-    names = set(read_tensors(tmp_path / "adapters.safetensors"))
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "turnover.json", "weights.pt"]
+    names = set(torch.load(tmp_path / "weights.pt", weights_only=True))
     learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert names == {*learns, "classifier.bias", "turnover_recipe"}
     again = turnover.load(tmp_path, model=make("bert"))
@@ -105,7 +103,7 @@ REJECTED = {
         lambda: make("torch"),
         r"has no modules 'bert\.encoder\.layer\.0\.attention\.",
     ),
-    "another width": (wider, "do not fit this model"),
+    "another width": (wider, "do not fit the model"),
     "adapters already": (
         lambda: turnover.unwrap(turnover.wrap(make("bert"), adapters=8)),
         r"already has adapters\. Give the plain base",
@@ -142,19 +140,9 @@ def test_weights_of_other_adapters_do_not_go_into_a_model():
 
 def test_a_damaged_file_is_rejected(tmp_path):
     turnover.save(trained("torch"), tmp_path)
-    path = tmp_path / "adapters.safetensors"
+    path = tmp_path / "weights.pt"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(SavedModelError, match="missing or damaged"):
-        turnover.load(tmp_path, model=make("torch"))
-
-
-def test_a_manifest_without_checksums_of_the_base_is_rejected(tmp_path):
-    turnover.save(trained("torch"), tmp_path)
-    path = tmp_path / "turnover.json"
-    manifest = from_record(path.read_bytes())
-    del manifest["base_sha256"]
-    path.write_bytes(to_record(manifest))
-    with pytest.raises(SavedModelError, match="has no checksums of the base"):
         turnover.load(tmp_path, model=make("torch"))
 
 
@@ -162,10 +150,9 @@ def test_a_folder_changes_between_plain_and_adapter_models_without_rests(tmp_pat
     plain = turnover.wrap(make("torch"), at=["encoder.layers.*.dropout"])
     turnover.save(plain, tmp_path)
     turnover.save(trained("torch"), tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["README.md", "adapters.safetensors", "turnover.json"]
+    assert from_record((tmp_path / "turnover.json").read_bytes())["base_sha256"]
     turnover.save(plain, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["README.md", "turnover.json", "weights.pt"]
-    assert "base_sha256" not in json.loads((tmp_path / "turnover.json").read_text())
+    assert not from_record((tmp_path / "turnover.json").read_bytes())["base_sha256"]
     turnover.load(tmp_path, model=make("torch"))
 
 
@@ -180,49 +167,10 @@ def test_save_pretrained_weights_round_trip_with_adapters(tmp_path):
     assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
 
 
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_tensors_come_back_as_they_were(dtype, tmp_path):
-    tensors = {"a": torch.arange(-3, 3).to(dtype).view(2, 3), "b": torch.ones((), dtype=dtype), "c.d": torch.arange(2)}
-    tensors["empty"] = torch.empty((0, 3), dtype=dtype)
-    tensors["turned"] = tensors["a"].T
-    write_tensors(tmp_path / "x.safetensors", tensors)
-    found = read_tensors(tmp_path / "x.safetensors")
-    assert found.keys() == tensors.keys()
-    for name, value in tensors.items():
-        assert found[name].dtype == value.dtype
-        assert torch.equal(found[name], value)
-
-
-def test_the_file_is_what_the_safetensors_library_writes_and_reads(tmp_path):
-    library = pytest.importorskip("safetensors.torch", reason="needs the extra `text`")
-    tensors = {"w": torch.randn(3, 5), "n": torch.arange(4), "h": torch.randn(2).to(torch.bfloat16)}
-    write_tensors(tmp_path / "ours", tensors)
-    library.save_file(tensors, tmp_path / "theirs")
-    for found in (library.load_file(tmp_path / "ours"), read_tensors(tmp_path / "theirs")):
-        assert found.keys() == tensors.keys()
-        assert all(torch.equal(found[name], value) for name, value in tensors.items())
-
-
 @pytest.mark.parametrize("content", [b"", b"x" * 9, b"\xff" * 40, b"\x02\0\0\0\0\0\0\0[]"], ids=str)
 def test_a_file_of_something_else_is_a_value_error(content, tmp_path):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ValueError):  # noqa: PT011 - json and our own
-        read_tensors(tmp_path / "x")
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [{"shape": [4]}, {"shape": [-2]}, {"data_offsets": [0, 99]}, {"data_offsets": [4, 0]}, {"dtype": "F7"}],
-    ids=str,
-)
-def test_a_header_that_points_outside_of_the_file_is_a_value_error(entry, tmp_path):
-    header = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **entry}}
-    text = json.dumps(header).encode()
-    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
-    with pytest.raises(ValueError, match=r"outside of the file|is not a file of tensors"):
+    with pytest.raises(ValueError, match="is not a file of tensors"):
         read_tensors(tmp_path / "x")
 
 
@@ -249,7 +197,7 @@ def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_pa
     leaky = turnover.wrap(base(), adapters=Adapters(size=64, head_bias=True, norms=True))
     assert set(turnover.audit(leaky, batch).by_cause) == {"bias without a mask", "normalization"}
     turnover.save(model, tmp_path)
-    assert (tmp_path / "adapters.safetensors").stat().st_size < 5 * plan.trainable
+    assert (tmp_path / "weights.pt").stat().st_size < 5 * plan.trainable
     again = turnover.load(tmp_path, model=base())
     assert torch.equal(run(again.eval(), inputs, range(5)), run(model, inputs, range(5)))
     with turnover.instances(range(5)):

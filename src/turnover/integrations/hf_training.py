@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
@@ -39,7 +40,7 @@ from turnover.layers import (
     replicas_of,
     to_tensor,
 )
-from turnover.wrapping import RECIPE_FILE, read_tensors, write_card, write_tensors
+from turnover.wrapping import RECIPE_FILE, read_tensors, write_card
 
 from .learning_curves import check_counts, measure_curves
 
@@ -156,7 +157,7 @@ class TurnOverTrainer(Trainer):
         if root is not None and self.args.should_save:
             folder, masking = Path(str(output_dir or self.args.output_dir)), masking_of(root)
             folder.mkdir(parents=True, exist_ok=True)
-            write_tensors(folder / RECIPE_FILE, {RECIPE_KEY: to_tensor(masking.recipe, masking.learned)})
+            save_file({RECIPE_KEY: to_tensor(masking.recipe, masking.learned)}, folder / RECIPE_FILE)
             write_card(folder, masking.recipe)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:

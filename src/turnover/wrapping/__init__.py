@@ -9,31 +9,23 @@ From the bottom up; each imports only from what is above it in this table:
 | file | idea |
 | --- | --- |
 | `_modules.py` | what a module is: called, width, kind; exchanging one |
-| `_flow.py` | what a traced forward pass shows: what flows into what, does zero stay zero |
-| `_leaks.py` | causes of leaks and their cures; which leaks to expect |
-| `_sites.py` | from `at` to sites |
-| `_modes.py` | sites of the modes "backward" and "mixout" |
-| `adapters/` | bottleneck adapters in a frozen transformer |
+| `_flow.py` | what a forward pass shows, traced once: what flows into what, does zero stay zero |
+| `_sites.py` | from `at` to sites; every module that learns, in the modes "backward" and "mixout" |
+| `adapters.py` | bottleneck adapters in a frozen transformer |
 | `_replicas.py` | which modules each replica has for itself, and putting them in |
-| `build.py` | the masks of a recipe into a model and out again |
-| `audit.py` | leaks measured by gradients, and their report by cause |
-| `plan/` | the dry run |
-| `tensor_file.py` | named tensors in a small safetensors file |
-| `model_card.py` | the masks of a model as a section of its README.md |
-| `wrap.py` | `wrap`, `unwrap`, each replica, fewer sites |
+| `build.py` | the masks of a recipe into a model and out again; each replica alone; fewer sites |
+| `audit.py` | causes of leaks and their cures; leaks expected, and measured by gradients |
+| `wrap.py` | the dry run, `plan`, and doing it, `wrap` |
 | `recalibrate.py` | statistics of BatchNorm re-estimated in full view |
-| `saved.py` | `save` and `load` |
+| `saved.py` | `save` and `load`, and the model card |
 """
 
 from .adapters import Adapters
-from .audit import MOST_ROWS, AuditReport, audit
-from .build import wrapped_root
-from .model_card import write_card
-from .plan import ExpectedSignal, Plan, expected_signal, plan
+from .audit import MOST_ROWS, AuditReport, Leak, audit
+from .build import only_at, replica_models, top_sites, unwrap, wrapped_root
 from .recalibrate import has_batch_statistics, recalibrate
-from .saved import RECIPE_FILE, load, masks_beside, save
-from .tensor_file import read_tensors, write_tensors
-from .wrap import only_at, replica_models, top_sites, unwrap, wrap
+from .saved import RECIPE_FILE, load, masks_beside, read_tensors, save, write_card
+from .wrap import ExpectedSignal, Plan, expected_signal, plan, wrap
 
 __all__ = [
     "MOST_ROWS",
@@ -41,6 +33,7 @@ __all__ = [
     "Adapters",
     "AuditReport",
     "ExpectedSignal",
+    "Leak",
     "Plan",
     "audit",
     "expected_signal",
@@ -58,5 +51,4 @@ __all__ = [
     "wrap",
     "wrapped_root",
     "write_card",
-    "write_tensors",
 ]

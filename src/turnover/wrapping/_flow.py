@@ -1,9 +1,10 @@
-"""What a symbolic trace (torch.fx) of a model shows: what flows into what, and whether zero stays zero.
+"""What the code of a model shows, traced once (torch.fx): what flows into what, and whether zero stays zero.
 
-`Flow` orders the modules of a model and finds where rows of the trunk and of replicas would meet. `zero_flows` asks
-whether a mask hides its units: a unit is hidden only where its zero reaches the next weights as a zero. ReLU, GELU,
-tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions do not: they hand the next weights a
-value, and with it a gradient, for every dropped unit. The model is traced, or the largest enclosing module that can be.
+A `Flow` orders the modules of a model, finds where rows of the trunk and of replicas would meet, and tells for every
+site whether a mask hides its units: a unit is hidden only where its zero reaches the next weights as a zero. ReLU,
+GELU, tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions do not: they hand the next weights
+a value, and with it a gradient, for every dropped unit. Where the whole model cannot be traced, order is that of
+registration, and zeros are followed in the largest enclosing module that can be.
 """
 
 import threading
@@ -17,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from turnover.layers import TurnOverDropout
 
-from ._modules import join
+from ._modules import is_within, join
 
 _NEUTRAL = ("device", "dtype", "ndim")  # reading these of a tensor says nothing about its rows
 
@@ -51,6 +52,7 @@ _KEEPS = (
     AdaptiveMaxPool2d AdaptiveMaxPool3d"""
     ),
 )
+_MODULES = (("weights", _WEIGHTS), ("breaks", BREAKS), ("keeps", _KEEPS))
 
 _KEEP_NAMES = frozenset(
     """relu relu_ relu6 leaky_relu leaky_relu_ prelu elu elu_ selu celu gelu silu mish tanh tanh_ hardtanh hardswish
@@ -63,26 +65,25 @@ _KEEP_NAMES = frozenset(
 )
 _WEIGHT_NAMES = frozenset(
     """linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bilinear matmul mm bmm addmm
-    einsum baddbmm scaled_dot_product_attention""".split()
+    einsum baddbmm scaled_dot_product_attention size dim shape getattr numel ndim""".split()
 )
 _BREAK_NAMES = frozenset(
     """sigmoid sigmoid_ logsigmoid softmax log_softmax softmin batch_norm layer_norm group_norm instance_norm
      softplus exp log cos hardsigmoid cosine_similarity""".split()
 )
 _ADD_NAMES = frozenset("add add_ iadd sub sub_ isub radd rsub".split())
-_SHAPE_NAMES = frozenset("size dim shape getattr numel ndim".split())
 
 
 # A trace replaces nn.Module.__call__ for all threads; of two at the same time, one would leave its own behind for good.
 _tracing = threading.RLock()
 
 
-class _SiteTracer(fx.Tracer):
-    """Traces into everything but torch's own modules and the sites; modules that other threads call just run."""
+class _Tracer(fx.Tracer):
+    """Traces into everything but torch's own modules and some others; modules that other threads call just run."""
 
-    def __init__(self, sites: set[str]) -> None:
+    def __init__(self, leaves: set[str]) -> None:
         super().__init__()
-        self._sites = sites
+        self._leaves = leaves
         self._thread = threading.get_ident()
 
     def call_module(
@@ -98,59 +99,105 @@ class _SiteTracer(fx.Tracer):
         return super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return module_qualified_name in self._sites or super().is_leaf_module(m, module_qualified_name)
+        return module_qualified_name in self._leaves or super().is_leaf_module(m, module_qualified_name)
 
 
-def _trace(module: nn.Module, prefix: str, sites: list[str]) -> fx.Graph | None:
-    """Return the graph of a module, with the sites below it as leaves; None where its code cannot be traced."""
-    start = f"{prefix}." if prefix else ""
-    inside = {path[len(start) :] for path in sites if path.startswith(start)}
-    modes = [(m, m.training) for m in module.modules()]
-    try:
-        with _tracing:
-            return _SiteTracer(inside).trace(module)
-    except Exception:  # noqa: BLE001 - tracing runs the user's code with stand-ins; anything may come
-        return None
-    finally:
-        for m, mode in modes:
-            m.training = mode
+@dataclass(frozen=True)
+class ZeroFlow:
+    """The answer for one site."""
+
+    keeps: bool | None  # None where the code cannot be traced
+    reason: str = ""  # what breaks it, or why it is not known
+    instead: str | None = None  # path of a later module that would be right, if there is one
+    at_output: bool = False  # whether the units are outputs of the model
 
 
 class Flow:
-    """The traced forward pass of a model, in which some modules are leaves."""
+    """The code of a model with `sites`; `units` are modules that replicas would have for themselves."""
 
-    def __init__(self, graph: fx.Graph) -> None:
-        """Read the graph."""
-        self._nodes = list(graph.nodes)
+    def __init__(self, model: nn.Module, sites: Sequence[str], units: Sequence[str] = ()) -> None:
+        """Trace the model."""
+        self.model = model
+        self.modules = dict(model.named_modules())
+        self.sites = list(sites)
+        self.units = list(units)
+        self._graphs: dict[str, fx.Graph | None] = {}
+        graph = self._graph("", [*sites, *units])
+        self._nodes: list[fx.Node] = [] if graph is None else list(graph.nodes)
         self._paths = {node: str(node.target) for node in self._nodes if node.op == "call_module"}
+        self.traced = graph is not None
+        called = list(dict.fromkeys(self._paths.values()))
+        self.order = called if self.traced else list(self.modules)
+        """The modules that are called, in their order; all as they are registered where the code cannot be traced."""
 
-    def order(self) -> list[str]:
-        """Return the modules that are called, in their order."""
-        return list(dict.fromkeys(self._paths.values()))
+    def _graph(self, prefix: str, leaves: Sequence[str]) -> fx.Graph | None:
+        """Return the graph of a module, with those below it of `leaves` as leaves; None: it cannot be traced."""
+        if prefix not in self._graphs:
+            module, start = self.modules[prefix], f"{prefix}." if prefix else ""
+            inside = {path.removeprefix(start) for path in leaves if path.startswith(start)}
+            modes = [(part, part.training) for part in module.modules()]
+            try:
+                with _tracing:
+                    self._graphs[prefix] = _Tracer(inside).trace(module)
+            except Exception:  # noqa: BLE001 - tracing runs the user's code with stand-ins; anything may come
+                self._graphs[prefix] = None
+            finally:
+                for part, mode in modes:
+                    part.training = mode
+        return self._graphs[prefix]
 
-    def feeders(self, path: str, units: Collection[str]) -> list[str]:
-        """Return the units whose outputs reach a module without passing another unit."""
-        inputs = [before for node in self._calls(path) for before in node.all_input_nodes]
-        reached = _reached(inputs, lambda node: [] if self._paths.get(node) in units else node.all_input_nodes)
-        return [self._paths[node] for node in reached if self._paths.get(node) in units]
+    # What flows into what
 
-    def before(self, path: str) -> set[str]:
-        """Return the modules that a module's input depends on."""
-        return self._closure(path, lambda node: node.all_input_nodes)
+    def learning_units(self) -> list[str]:
+        """Return the units with a parameter that learns."""
+        return [path for path in self.units if any(p.requires_grad for p in self.modules[path].parameters())]
+
+    def first(self) -> str:
+        """Return where replicas begin unless told: at what feeds the first site, or at that site if it is frozen."""
+        site = min(self.sites, key=lambda path: self.order.index(path) if path in self.order else len(self.order))
+        return next(iter(self.feeders(site)), site)
+
+    def feeders(self, site: str) -> list[str]:
+        """Return the units that learn and feed a site without passing another unit, in the order of the model."""
+        if site in self.units:
+            feeding = {site}
+        elif self.traced and site in self.order:
+            inputs = [before for node in self._calls(site) for before in node.all_input_nodes]
+            nodes = _reached(inputs, lambda node: [] if self._paths.get(node) in self.units else node.all_input_nodes)
+            feeding = {self._paths.get(node) for node in nodes}
+        else:
+            paths = list(self.modules)
+            feeding = set([path for path in self.units if paths.index(path) < paths.index(site)][-1:])
+        return [path for path in self.learning_units() if path in feeding]
+
+    def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
+        """Return the units that are replicated, and the sites that have masks for every replica."""
+        paths = list(self.modules)
+        behind = set(paths[paths.index(start) :])
+        if self.traced:
+            behind -= self._closure(start, lambda node: node.all_input_nodes)
+            behind |= self.behind(start)
+        units = tuple(path for path in self.learning_units() if path in behind)
+        return units, {path for path in self.sites if path in behind}
 
     def behind(self, path: str) -> set[str]:
         """Return the modules that a module's output flows into."""
         return self._closure(path, lambda node: node.users)
 
-    def mixes(self, replicated: Collection[str], sites: Collection[str]) -> str | None:
-        """Return a place where rows of the trunk meet rows of replicas, in words; None if they never do."""
-        return self._expand({*replicated, *sites})[1]
+    def candidates(self) -> list[str]:
+        """Return the modules at which the model could be split so that every site has masks for every replica."""
+        found = []
+        for path in filter(None, self.learning_units()):
+            units, sites = self.from_split(path)
+            if len(sites) == len(self.sites) and self.entries({*units, *sites})[1] is None:
+                found.append(path)
+        return found
 
-    def entries(self, replicated: Collection[str], sites: Collection[str]) -> dict[str, bool]:
-        """Return for every replicated module and site whether the rows of the trunk reach it."""
-        return self._expand({*replicated, *sites})[0]
+    def entries(self, expanding: Collection[str]) -> tuple[dict[str, bool], str | None]:
+        """Return for replicated modules and sites whether the rows of the trunk reach them.
 
-    def _expand(self, expanding: Collection[str]) -> tuple[dict[str, bool], str | None]:
+        And a place where rows of the trunk meet rows of replicas, in words; None if they never do, as far as is known.
+        """
         expanded: set[fx.Node] = set()
         rows: set[fx.Node] = set()
         entries: dict[str, bool] = {}
@@ -170,12 +217,114 @@ class Flow:
         return entries, mixed
 
     def _calls(self, path: str) -> list[fx.Node]:
-        inside = f"{path}."
-        return [node for node, called in self._paths.items() if called == path or called.startswith(inside)]
+        return [node for node, called in self._paths.items() if is_within(called, [path])]
 
     def _closure(self, path: str, step: Callable[[fx.Node], Iterable[fx.Node]]) -> set[str]:
         own = self._calls(path)
         return {self._paths[node] for node in _reached(own, step) if node in self._paths and node not in own}
+
+    def feeds_output_linear(self, path: str) -> bool:
+        """Return whether a site feeds one nn.Linear and nothing else, which makes the model's output."""
+        nodes = [node for node, called in self._paths.items() if called == path]
+        if len(nodes) != 1 or len(nodes[0].users) != 1:
+            return False
+        (consumer,) = nodes[0].users
+        linear = consumer.op == "call_module" and isinstance(self.model.get_submodule(str(consumer.target)), nn.Linear)
+        return linear and [user.op for user in consumer.users] == ["output"]
+
+    # Whether zero stays zero
+
+    def zero(self, path: str) -> ZeroFlow:
+        """Return for a site whether its zero stays zero up to the next weights."""
+        parent, _, name = path.rpartition(".")
+        # The code of torch's own transformer layers cannot be traced.
+        if isinstance(self.model.get_submodule(parent), nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+            inner = join(parent, "dropout")
+            if name == "dropout":
+                return ZeroFlow(True)
+            if name in ("dropout1", "dropout2", "dropout3", "self_attn", "multihead_attn", "linear2"):
+                return ZeroFlow(False, "its output is added to something else", inner)
+        answer = ZeroFlow(None, "the forward pass cannot be traced")
+        # From the whole model inwards: the larger the traced part, the further a unit can be followed.
+        parts = path.split(".") if path else []
+        for depth in range(len(parts)):
+            prefix = ".".join(parts[:depth])
+            graph = self._graph(prefix, self.sites)
+            if graph is None:
+                continue
+            nodes = [n for n in graph.nodes if n.op == "call_module" and join(prefix, str(n.target)) == path]
+            if nodes:
+                return self._zero_from(nodes, prefix)
+            answer = ZeroFlow(None, "the module is not called in the traced code")
+        return answer
+
+    def _zero_from(self, nodes: list[fx.Node], prefix: str) -> ZeroFlow:
+        flow = ZeroFlow(True)
+        for node in nodes:
+            of_call = self._follow(node, prefix)
+            if of_call.keeps is False:
+                return replace(of_call, instead=self._instead(node, prefix))
+            if of_call.keeps is None:
+                flow = of_call
+        return flow
+
+    def _follow(self, start: fx.Node, prefix: str) -> ZeroFlow:
+        """Return the worst answer over all ways from a node to the next weights."""
+        unknown: ZeroFlow | None = None
+        for node in _reached(start.users, lambda node: node.users if self._judge(node, prefix)[0] == "keeps" else ()):
+            verdict, reason = self._judge(node, prefix)
+            if verdict == "breaks":
+                return ZeroFlow(False, reason)
+            if verdict == "unknown":
+                unknown = unknown or ZeroFlow(None, reason, at_output=node.op == "output" and not prefix)
+        return unknown or ZeroFlow(True)
+
+    def _judge(self, node: fx.Node, prefix: str) -> tuple[str, str]:
+        """Return "keeps", "breaks", "weights" (the end of the way) or "unknown" for one step, and why."""
+        if node.op == "output":
+            outside = f"the code outside {prefix!r} cannot be traced"
+            return "unknown", outside if prefix else "its units are outputs of the model"
+        if node.op == "call_module":
+            path = join(prefix, str(node.target))
+            module = self.model.get_submodule(path)
+            for verdict, kinds in _MODULES:
+                if isinstance(module, kinds):
+                    return verdict, f"{type(module).__name__} {path!r} follows"
+            inside = self._judge_inside(path) if path in self.units else None
+            return inside or ("unknown", f"what {type(module).__name__} {path!r} does to zero is not known")
+        name = _name(node.target)
+        if name in _ADD_NAMES:
+            return "breaks", "its output is added to something else"
+        for verdict, names in (("weights", _WEIGHT_NAMES), ("breaks", _BREAK_NAMES), ("keeps", _KEEP_NAMES)):
+            if name in names:
+                return verdict, f"{name}() follows"
+        return "unknown", f"what {name}() does to zero is not known"
+
+    def _judge_inside(self, unit: str) -> tuple[str, str] | None:
+        """Return the verdict on a unit of the user's own, which the trace of the model does not look into."""
+        graph = self._graph(unit, self.sites)
+        if graph is None:
+            return None
+        worst = ("weights", "")
+        inputs = [user for node in graph.nodes if node.op == "placeholder" for user in node.users]
+        for node in _reached(inputs, lambda node: node.users if self._judge(node, unit)[0] == "keeps" else ()):
+            if node.op == "output":
+                worst = ("keeps", "")
+            elif (verdict := self._judge(node, unit))[0] in ("breaks", "unknown"):
+                return verdict
+        return worst
+
+    def _instead(self, start: fx.Node, prefix: str) -> str | None:
+        """Return the first module further on from which zero would stay zero."""
+        modules: dict[fx.Node, nn.Module] = {}
+        for node in _reached(start.users, lambda node: () if isinstance(modules.get(node), _WEIGHTS) else node.users):
+            if node.op == "call_module":
+                path = join(prefix, str(node.target))
+                modules[node] = self.model.get_submodule(path)
+                candidate = isinstance(modules[node], _KEEPS) and not isinstance(modules[node], nn.Flatten)
+                if candidate and self._follow(node, prefix).keeps:
+                    return path
+        return None
 
 
 def _reached(start: Iterable[fx.Node], step: Callable[[fx.Node], Iterable[fx.Node]]) -> Iterator[fx.Node]:
@@ -189,12 +338,6 @@ def _reached(start: Iterable[fx.Node], step: Callable[[fx.Node], Iterable[fx.Nod
             queue.extend(step(node))
 
 
-def flow_of(model: nn.Module, leaves: Sequence[str]) -> Flow | None:
-    """Return the flow of a model with these modules as leaves, or None where its code cannot be traced."""
-    graph = _trace(model, "", list(leaves))
-    return None if graph is None else Flow(graph)
-
-
 def _neutral(node: fx.Node) -> bool:
     """Tell whether a node reads something of a tensor that does not depend on its rows."""
     name = _name(node.target)
@@ -205,139 +348,6 @@ def _neutral(node: fx.Node) -> bool:
         is_shape = isinstance(whole, fx.Node) and _name(whole.target) in ("size", "getattr")
         return is_shape and bool(node.args[1] != 0)
     return name == "size" and len(node.args) > 1 and bool(node.args[1] != 0)
-
-
-@dataclass(frozen=True)
-class ZeroFlow:
-    """The answer for one site."""
-
-    keeps: bool | None  # None where the code cannot be traced
-    reason: str = ""  # what breaks it, or why it is not known
-    instead: str | None = None  # path of a later module that would be right, if there is one
-    at_output: bool = False  # whether the units are outputs of the model
-
-
-def zero_flows(model: nn.Module, paths: list[str]) -> dict[str, ZeroFlow]:
-    """Return for every site path whether zero stays zero up to the next weights."""
-    traces: dict[str, fx.Graph | None] = {}
-    return {path: _flow(model, path, paths, traces) for path in paths}
-
-
-def feeds_output_linear(model: nn.Module, path: str) -> bool:
-    """Return whether a site's output goes into one nn.Linear and nowhere else, and that makes the model's output."""
-    graph = _trace(model, "", [path])
-    nodes = [] if graph is None else [n for n in graph.nodes if n.op == "call_module" and str(n.target) == path]
-    if len(nodes) != 1 or len(nodes[0].users) != 1:
-        return False
-    (consumer,) = nodes[0].users
-    if consumer.op != "call_module" or not isinstance(model.get_submodule(str(consumer.target)), nn.Linear):
-        return False
-    return [user.op for user in consumer.users] == ["output"]
-
-
-def _flow(model: nn.Module, path: str, sites: list[str], traces: dict[str, fx.Graph | None]) -> ZeroFlow:
-    parts = path.split(".") if path else []
-    known = _inside_torch(model, path)
-    if known is not None:
-        return known
-    answer = ZeroFlow(None, "the forward pass cannot be traced")
-    # From the whole model inwards: the larger the traced part, the further a unit can be followed.
-    for depth in range(len(parts)):
-        prefix = ".".join(parts[:depth])
-        if prefix not in traces:
-            traces[prefix] = _trace(model.get_submodule(prefix), prefix, sites)
-        graph = traces[prefix]
-        if graph is None:
-            continue
-        nodes = [node for node in graph.nodes if node.op == "call_module" and join(prefix, str(node.target)) == path]
-        if nodes:
-            return _Walk(model, prefix).from_site(nodes)
-        answer = ZeroFlow(None, "the module is not called in the traced code")
-    return answer
-
-
-def _inside_torch(model: nn.Module, path: str) -> ZeroFlow | None:
-    """Return the answer for the dropouts of torch's own transformer layers, whose code cannot be traced."""
-    parent, _, name = path.rpartition(".")
-    owner = model.get_submodule(parent)
-    if not isinstance(owner, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-        return None
-    inner = f"{parent}.dropout" if parent else "dropout"
-    if name == "dropout":
-        return ZeroFlow(True)
-    if name in ("dropout1", "dropout2", "dropout3", "self_attn", "multihead_attn", "linear2"):
-        return ZeroFlow(False, "its output is added to something else", inner)
-    return None
-
-
-class _Walk:
-    """Follows a value through a traced graph."""
-
-    def __init__(self, model: nn.Module, prefix: str) -> None:
-        self._model = model
-        self._prefix = prefix
-
-    def from_site(self, nodes: list[fx.Node]) -> ZeroFlow:
-        flow = ZeroFlow(True)
-        for node in nodes:
-            of_call = self._follow(node)
-            if of_call.keeps is False:
-                return replace(of_call, instead=self._instead(node))
-            if of_call.keeps is None:
-                flow = of_call
-        return flow
-
-    def _follow(self, start: fx.Node) -> ZeroFlow:
-        """Return the worst answer over all ways from a node to the next weights."""
-        unknown: ZeroFlow | None = None
-        for node in _reached(start.users, lambda node: node.users if self._judge(node)[0] == "keeps" else ()):
-            verdict, reason = self._judge(node)
-            if verdict == "breaks":
-                return ZeroFlow(False, reason)
-            if verdict == "unknown":
-                unknown = unknown or ZeroFlow(None, reason, at_output=node.op == "output" and not self._prefix)
-        return unknown or ZeroFlow(True)
-
-    def _judge(self, node: fx.Node) -> tuple[str, str]:
-        """Return "keeps", "breaks", "weights" or "unknown" for one step, and why."""
-        if node.op == "output":
-            if self._prefix:
-                return "unknown", f"the code outside {self._prefix!r} cannot be traced"
-            return "unknown", "its units are outputs of the model"
-        if node.op == "call_module":
-            path, module = self._module(node)
-            for verdict, kinds in (("weights", _WEIGHTS), ("breaks", BREAKS), ("keeps", _KEEPS)):
-                if isinstance(module, kinds):
-                    return verdict, f"{type(module).__name__} {path!r} follows"
-            return "unknown", f"what {type(module).__name__} {path!r} does to zero is not known"
-        return _function_verdict(_name(node.target))
-
-    def _instead(self, start: fx.Node) -> str | None:
-        """Return the first module further on from which zero would stay zero."""
-        modules = {}
-        for node in _reached(start.users, lambda node: () if isinstance(modules.get(node), _WEIGHTS) else node.users):
-            if node.op == "call_module":
-                path, modules[node] = self._module(node)
-                candidate = isinstance(modules[node], _KEEPS) and not isinstance(modules[node], nn.Flatten)
-                if candidate and self._follow(node).keeps:
-                    return path
-        return None
-
-    def _module(self, node: fx.Node) -> tuple[str, nn.Module]:
-        path = join(self._prefix, str(node.target))
-        return path, self._model.get_submodule(path)
-
-
-def _function_verdict(name: str) -> tuple[str, str]:
-    """Return "keeps", "breaks", "weights" (the end of the way) or "unknown" for a function, and why."""
-    if name in _SHAPE_NAMES:
-        return "weights", ""
-    if name in _ADD_NAMES:
-        return "breaks", "its output is added to something else"
-    for verdict, names in (("weights", _WEIGHT_NAMES), ("breaks", _BREAK_NAMES), ("keeps", _KEEP_NAMES)):
-        if name in names:
-            return verdict, f"{name}() follows"
-    return "unknown", f"what {name}() does to zero is not known"
 
 
 def _name(target: object) -> str:

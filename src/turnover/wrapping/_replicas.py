@@ -11,7 +11,7 @@ expanding later.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,7 +27,7 @@ from turnover.layers import (
     detach_replicas,
 )
 
-from ._flow import flow_of
+from ._flow import Flow
 from ._modules import exchange, has_own_parameters, is_within, listed
 from .adapters import NAME, Adapter, mask_input, output_layers, take_input
 
@@ -40,61 +40,53 @@ _ROUNDING = 1 + 1e-5
 class ReplicaPlan:
     """What would be replicated."""
 
-    split: str | None  # path of the first such module; None: rows are expanded at the first site or before the model
-    replicated: tuple[str, ...]  # paths of all modules that are
     sites: tuple[SiteRecipe, ...]  # each knows whether it has masks for every replica
+    replicated: tuple[str, ...] = ()  # paths of all modules that are
     problems: tuple[str, ...] = ()  # why it cannot be done, and what to do
     warnings: tuple[str, ...] = ()  # what would leak from one replica into another
     notes: tuple[str, ...] = ()  # what is worth knowing
 
 
 def plan_replicas(
-    model: nn.Module,
-    sites: tuple[SiteRecipe, ...],
-    replicas: int,
-    split: str | None,
-    adapters: AdapterRecipe | None = None,
+    flow: Flow, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None, adapters: AdapterRecipe | None
 ) -> ReplicaPlan:
     """Return what `replicas` and `split` ask for; all problems are collected, none is raised."""
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         problem = f"`replicas` must be an integer >= 1, got {replicas!r}. Give replicas=8, or leave it out."
-        return ReplicaPlan(None, (), sites, (problem,))
+        return ReplicaPlan(sites, problems=(problem,))
     if replicas == 1:
         problems = () if split is None else (f"split={split!r} needs replicas: give replicas=8, or leave split out.",)
-        return ReplicaPlan(None, (), sites, problems)
+        return ReplicaPlan(sites, problems=problems)
     if adapters is not None:
-        return _plan_adapter_replicas(model, adapters, sites, replicas, split)
+        return _plan_adapter_replicas(flow.model, adapters, sites, replicas, split)
     if not sites:
-        return ReplicaPlan(None, (), sites)
-    modules = dict(model.named_modules())
-    order = _Order(model, [site.path for site in sites])
-    if split is not None and (not isinstance(split, str) or split not in modules):  # pyright: ignore[reportUnnecessaryIsInstance]
-        problem = f"`split` must be the path of a module of this model, got {split!r}. {_where(order)}"
-        return ReplicaPlan(None, (), sites, (problem,))
-    start = order.first() if split is None else split
-    chosen, own = order.from_split(start)
+        return ReplicaPlan(sites)
+    if split is not None and (not isinstance(split, str) or split not in flow.modules):  # pyright: ignore[reportUnnecessaryIsInstance]
+        problem = f"`split` must be the path of a module of this model, got {split!r}. {_where(flow)}"
+        return ReplicaPlan(sites, problems=(problem,))
+    start = flow.first() if split is None else split
+    chosen, own = flow.from_split(start)
     marked = tuple(replace(site, replicated=site.path in own) for site in sites)
-    problems = _problems(modules, marked, chosen)
-    mixed = order.mixes(start)
+    problems = list(_problems(flow, marked, chosen))
+    mixed = flow.entries({*chosen, *own})[1]
     if mixed is not None:
         problems.append(
-            f"the model does not split at {start!r}: {mixed} takes rows from before and from behind it. "
-            + _where(order)
+            f"the model does not split at {start!r}: {mixed} takes rows from before and from behind it. " + _where(flow)
         )
-    notes = [f"{replicas} replicas of {', '.join(chosen)}; what runs before is shared by all"]
-    shared = [(unit, site) for site in own for unit in order.feeders(site) if unit not in chosen]
+    note = f"{replicas} replicas of {', '.join(chosen)}; what runs before is shared by all"
     warnings = [
         f"{unit!r} feeds site {site!r} and is shared by all replicas: what one of them drops there, another trains. "
         f"Split earlier: split={unit!r}, or leave split out."
-        for unit, site in shared
+        for site in own
+        for unit in flow.feeders(site)
+        if unit not in chosen
     ]
-    return ReplicaPlan(start, chosen, marked, tuple(problems), tuple(warnings), tuple(notes))
+    return ReplicaPlan(marked, chosen, tuple(problems), tuple(warnings), (note,))
 
 
 def _plan_adapter_replicas(
     model: nn.Module, adapters: AdapterRecipe, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None
 ) -> ReplicaPlan:
-    """Return what `replicas` asks for in a model with adapters in place; problems are collected, none is raised."""
     layers = output_layers(model, adapters.head)
     parts = [f"{path}.{NAME}.{part}" for path in adapters.after for part in ("down", "up")]
     replicated = (*parts, *layers.paths)
@@ -104,11 +96,11 @@ def _plan_adapter_replicas(
         f"{replicas} replicas of the adapters{' and of ' if layers.paths else ''}{', '.join(layers.paths)}; the frozen "
         f"model's weights are shared, and it runs once for each replica"
     )
-    return ReplicaPlan(None, replicated, marked, tuple(problems), (), (note,))
+    return ReplicaPlan(marked, replicated, tuple(problems), notes=(note,))
 
 
-def put_replicas(root: nn.Module, masking: Masking) -> None:
-    """Give every replica its own weights, in a model that is changed.
+def put_replicas(root: nn.Module, masking: Masking, flow: Flow | None) -> None:
+    """Give every replica its own weights, in a model that is changed; `flow` is that of the plan, if there was one.
 
     The first replica gets the weights that are there. The others get weights of their own where those that are there
     are freshly drawn ones; weights that were trained are copied.
@@ -118,16 +110,14 @@ def put_replicas(root: nn.Module, masking: Masking) -> None:
         _put_adapter_replicas(root, masking, recipe.adapters)
         return
     own = [site.path for site in recipe.sites if site.replicated]
-    flow = flow_of(root, [*recipe.replicated, *own])
-    entries = {} if flow is None else flow.entries(recipe.replicated, own)
-    for index, site in enumerate(recipe.sites):
-        masking.expansions[index].expands = entries.get(site.path) if site.path not in recipe.replicated else False
+    entries, _ = (flow or Flow(root, own, recipe.replicated)).entries({*recipe.replicated, *own})
+    for site, expansion in zip(recipe.sites, masking.expansions, strict=True):
+        expansion.expands = entries.get(site.path) if site.path not in recipe.replicated else False
     stacked: dict[nn.Parameter, nn.Parameter] = {}
     for path in recipe.replicated:
         module = root.get_submodule(path)
-        copies = [module, *(_drawn_anew(module) for _ in range(recipe.replicas - 1))]
         expansion = Expansion(recipe.replicas, path, entries.get(path))
-        exchange(root, module, Replicated(copies, expansion, stacked))
+        exchange(root, module, Replicated(_copies(module, recipe.replicas), expansion, stacked))
     attach_replicas(root, recipe.replicas)
 
 
@@ -147,8 +137,7 @@ def _put_adapter_replicas(root: nn.Module, masking: Masking, adapters: AdapterRe
     for path in output_layers(root, adapters.head).paths:
         layer = root.get_submodule(path)
         masked = take_input(layer)
-        copies = [layer, *(_drawn_anew(layer) for _ in range(replicas - 1))]
-        stacked = Replicated(copies, Expansion(replicas, path, expands=False))
+        stacked = Replicated(_copies(layer, replicas), Expansion(replicas, path, expands=False))
         exchange(root, layer, stacked)
         if masked:
             mask_input(stacked)
@@ -167,53 +156,7 @@ def replica_of(root: nn.Module, number: int) -> nn.Module:
     return root
 
 
-class _Order:
-    """The modules of a model in their order, and where it can be split."""
-
-    def __init__(self, model: nn.Module, sites: Sequence[str]) -> None:
-        self._modules = dict(model.named_modules())
-        self._units = list(_units_of(model))
-        self._sites = list(sites)
-        self._flow = flow_of(model, [*self._units, *sites])
-
-    def first(self) -> str:
-        """Return where replicas begin unless told: at what feeds the first site, or at that site if it is frozen."""
-        order = list(self._modules) if self._flow is None else self._flow.order()
-        site = min(self._sites, key=lambda path: order.index(path) if path in order else len(order))
-        feeders = self.feeders(site)
-        return feeders[0] if feeders else site
-
-    def feeders(self, site: str) -> list[str]:
-        """Return the units that learn and feed a site, in the order of the model."""
-        paths = list(self._modules)
-        if site in self._units:
-            feeding = [site]
-        elif self._flow is not None and site in self._flow.order():
-            feeding = self._flow.feeders(site, self._units)
-        else:
-            feeding = [path for path in self._units if paths.index(path) < paths.index(site)][-1:]
-        return [path for path in paths if path in feeding and _learns(self._modules[path])]
-
-    def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
-        """Return the units that are replicated, and the sites that have masks for every replica."""
-        paths = list(self._modules)
-        behind = set(paths[paths.index(start) :])
-        if self._flow is not None:
-            behind = (behind - self._flow.before(start)) | self._flow.behind(start)
-        units = tuple(path for path in self._units if path in behind and _learns(self._modules[path]))
-        return units, {path for path in self._sites if path in behind}
-
-    def mixes(self, start: str) -> str | None:
-        """Return where rows of the trunk and of replicas would meet, if that is known."""
-        return None if self._flow is None else self._flow.mixes(*self.from_split(start))
-
-    def candidates(self) -> list[str]:
-        """Return the modules at which the model could be split so that every site has masks for every replica."""
-        units = [path for path in self._units if path and _learns(self._modules[path])]
-        return [path for path in units if len(self.from_split(path)[1]) == len(self._sites) and not self.mixes(path)]
-
-
-def _units_of(model: nn.Module) -> Iterator[str]:
+def units_of(model: nn.Module) -> Iterator[str]:
     """Yield the largest modules with parameters of their own."""
     inside: list[str] = []
     for path, module in model.named_modules():
@@ -224,44 +167,37 @@ def _units_of(model: nn.Module) -> Iterator[str]:
             yield path
 
 
-def _learns(module: nn.Module) -> bool:
-    """Tell whether a module has a parameter that learns."""
-    return any(parameter.requires_grad for parameter in module.parameters())
-
-
-def _where(order: _Order) -> str:
-    candidates = order.candidates()
+def _where(flow: Flow) -> str:
+    candidates = flow.candidates()
     if not candidates:
         return "No module was found at which it would; train separate models: Influence([m1, m2, m3])."
     return f"It could split at {listed(candidates)}."
 
 
-def _problems(modules: Mapping[str, nn.Module], sites: Sequence[SiteRecipe], chosen: Sequence[str]) -> list[str]:
-    problems: list[str] = []
+def _problems(flow: Flow, sites: Sequence[SiteRecipe], chosen: Sequence[str]) -> Iterator[str]:
     if not chosen:
-        problems.append("replicas: no module with trainable parameters comes behind the split. Split earlier.")
+        yield "replicas: no module with trainable parameters comes behind the split. Split earlier."
     if "" in chosen:
-        problems.append("replicas: the model is a single module. Put it into nn.Sequential(model) first.")
+        yield "replicas: the model is a single module. Put it into nn.Sequential(model) first."
     for site in sites:
-        inside = [unit for unit in chosen if unit and site.path.startswith(f"{unit}.")]
-        problems += [
-            f"site {site.path!r} lies inside {unit!r}, which has parameters of its own and is replicated as one. "
-            f"Mask the output of {unit!r}, or train separate models: Influence([m1, m2, m3])."
-            for unit in inside
-        ]
-    problems += _batch_problems(sites)
-    own = {parameter for path in chosen for parameter in modules[path].parameters()}
+        for unit in chosen:
+            if unit and site.path.startswith(f"{unit}."):
+                yield (
+                    f"site {site.path!r} lies inside {unit!r}, which has parameters of its own and is replicated as "
+                    f"one. Mask the output of {unit!r}, or train separate models: Influence([m1, m2, m3])."
+                )
+    yield from _batch_problems(sites)
+    own = {parameter for path in chosen for parameter in flow.modules[path].parameters()}
     rest = [
-        path
-        for path, module in modules.items()
+        repr(path)
+        for path, module in flow.modules.items()
         if not is_within(path, chosen) and own & set(module._parameters.values())
     ]
     if rest:
-        problems.append(
-            f"{', '.join(map(repr, rest))} is tied to weights behind the split: replicas would untie them. Split at an "
+        yield (
+            f"{', '.join(rest)} is tied to weights behind the split: replicas would untie them. Split at an "
             "earlier module, or untie the weights first."
         )
-    return problems
 
 
 def _adapter_problems(
@@ -301,13 +237,16 @@ def _batch_problems(sites: Sequence[SiteRecipe]) -> list[str]:
 # and none beyond, are fresh; a pretrained or trained layer never looks like that.
 
 
-def _drawn_anew(module: nn.Module) -> nn.Module:
-    """Return a module like this one: with new random weights where its own are fresh, else with the same."""
-    twin = copy.deepcopy(module)
-    for part, given in zip(twin.modules(), module.modules(), strict=True):
-        if is_fresh(given):
-            part.reset_parameters()  # pyright: ignore[reportCallIssue]
-    return twin
+def _copies(module: nn.Module, count: int) -> list[nn.Module]:
+    """Return a module and further ones like it: with new random weights where its own are fresh, else with the same."""
+    fresh = [is_fresh(part) for part in module.modules()]
+    copies = [module]
+    for _ in range(count - 1):
+        copies.append(copy.deepcopy(module))
+        for part, drawn in zip(copies[-1].modules(), fresh, strict=True):
+            if drawn:
+                part.reset_parameters()  # pyright: ignore[reportCallIssue]
+    return copies
 
 
 def is_fresh(module: nn.Module) -> bool:

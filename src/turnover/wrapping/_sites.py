@@ -1,21 +1,40 @@
-"""Choosing sites: from `at` (paths, globs, a mapping, or None) to a list of modules and how each is masked."""
+"""Choosing sites: from `at` (paths, globs, a mapping, or None) to a list of modules and how each is masked.
+
+In the modes "backward" and "mixout" that is every module that learns, the last one by its input.
+"""
 
 import difflib
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from turnover.layers import DIMS, Dim, Place, SiteRecipe, TurnOverDropout
 
-from ._modules import CHANNELS, FEATURES, is_called, listed
+from ._flow import Flow
+from ._modules import (
+    CHANNELS,
+    EMBEDDINGS,
+    FEATURES,
+    NORMS,
+    is_called,
+    is_transposed_linear,
+    is_vector_norm,
+    is_within,
+    join,
+    listed,
+    quantized_in,
+)
 
 At = str | Sequence[str] | Mapping[str, Dim] | None
+MODES = ("forward", "backward", "mixout")
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_ONCE_A_BATCH = ("relative_attention_bias",)  # of MPNet and T5: [positions, positions, heads], no row for an instance
+_MASKED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *NORMS, *EMBEDDINGS)
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,7 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
             problems.append(
                 f"at={{{pattern!r}: {dim!r}}}: give 'features' (last dimension) or 'channels' (dimension 1)."
             )
-        matching = [path for path in everywhere if _matches(path, pattern)]
+        matching = [path for path in everywhere if _fits(path.split("."), pattern.split("."))]
         if not matching:
             problems.append(_no_match(model, pattern, list(everywhere)))
         for path in matching:
@@ -89,12 +108,8 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
                 chosen[everywhere[path]] = dim
 
 
-def _matches(path: str, pattern: str) -> bool:
-    """Tell whether a dotted path fits a glob: * within one part, ** across parts."""
-    return _fits(path.split("."), pattern.split("."))
-
-
 def _fits(parts: list[str], globs: list[str]) -> bool:
+    """Tell whether a dotted path fits a glob: * within one part, ** across parts."""
     if not globs:
         return not parts
     if globs[0] == "**":
@@ -104,7 +119,7 @@ def _fits(parts: list[str], globs: list[str]) -> bool:
 
 def _no_match(model: nn.Module, pattern: str, paths: list[str]) -> str:
     near = difflib.get_close_matches(pattern, paths, n=3, cutoff=0.6)
-    near += [path for path in paths if _matches(path, f"**.{pattern}")][:3]
+    near += [path for path in paths if _fits(path.split("."), ["**", *pattern.split(".")])][:3]
     near += [path for path in paths if path.rsplit(".", 1)[-1] == pattern.rsplit(".", 1)[-1]][:3]
     hint = f"Near misses: {listed(list(dict.fromkeys(near)))}." if near else f"Modules: {listed(_maskable(model))}."
     return f"at={pattern!r} matches no module. {hint} (* stays within one part of a path, ** crosses parts.)"
@@ -154,3 +169,107 @@ def _batch_first(model: nn.Module, path: str) -> bool | None:
             if isinstance(value, bool):
                 return value
     return None
+
+
+def mode_problems(mode: str, replicas: int, adapters: object) -> list[str]:
+    """Return why a mode cannot go with the other options."""
+    if mode not in MODES:
+        return [f"mode={mode!r} is unknown. Give 'forward', 'backward' or 'mixout'."]
+    if mode == "forward":
+        return []
+    problems = []
+    if replicas != 1:
+        problems.append(f"mode={mode!r} cannot have replicas. Train separate models: Influence([m1, m2, m3]).")
+    if adapters is not None:
+        problems.append(f"mode={mode!r} masks the network itself and needs no adapters. Give one of the two.")
+    return problems
+
+
+def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
+    """Return the sites: what `at` names, or every module that learns; the last layer is masked at its input."""
+    modules = dict(model.named_modules())
+    learning = [path for path, module in modules.items() if _learning(module)]
+    masked = [path for path in learning if _can_be_masked(model, path)]
+    problems = list(_against(model, mode))
+    if at is None:
+        problems += _to_freeze(model, [path for path in learning if path not in masked], masked, mode)
+    choice = choose_sites(model, masked if at is None else at, keep)
+    # Where all that learns has to be frozen, that is what is wrong, and not an empty `at`.
+    problems += choice.problems if masked or at is not None or not problems else []
+    last = _last_layer(model, masked)
+    sites: list[SiteRecipe] = []
+    for site in choice.sites:
+        module = modules[site.path]
+        if site.path in learning and site.path not in masked:
+            problems += _to_freeze(model, [site.path], masked, mode)
+        elif not _can_be_masked(model, site.path):
+            problems.append(
+                f"site {site.path!r} is a {type(module).__name__}: mode={mode!r} masks linear layers, convolutions, "
+                "normalization and embeddings. Leave it out, or name the layers inside."
+            )
+        elif site.path == last:
+            sites.append(replace(site, place="input", dim="features", told=True))
+        else:
+            sites.append(replace(site, told=True))
+    return Choice(tuple(sites), tuple(problems), ())
+
+
+def _learning(module: nn.Module) -> list[str]:
+    """Return the names of the parameters that learn and are the module's own, not of a module within."""
+    return [name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad]
+
+
+def _can_be_masked(model: nn.Module, path: str) -> bool:
+    """Tell whether each unit of a module's output has weights of its own, which a mask on it keeps an instance from."""
+    module = model.get_submodule(path)
+    known = isinstance(module, _MASKED) or is_transposed_linear(module) or is_vector_norm(module)
+    return known and is_called(model, path) and path.rpartition(".")[2] not in _ONCE_A_BATCH
+
+
+def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mode: str) -> list[str]:
+    """Return what to type for the modules that learn and can have no mask: as one problem, for one line of code."""
+    whole = [path for path in paths if path and not any(other.startswith(f"{path}.") for other in masked)]
+    whole = [path for path in whole if not any(path.startswith(f"{outer}.") for outer in whole)]
+    inside = [path for path in paths if not is_within(path, whole)]
+    own = [join(path, name) for path in inside for name in _learning(model.get_submodule(path))]
+    kinds = dict.fromkeys(type(model.get_submodule(path)).__name__ for path in (*whole, *inside))
+    lines = []
+    if whole:
+        lines.append(f"for path in {whole!r}: model.get_submodule(path).requires_grad_(False)")
+    if own:
+        lines.append(f"for name in {own!r}: model.get_parameter(name).requires_grad_(False)")
+    if not lines:
+        return []
+    return [
+        f"{listed([*whole, *own])} ({', '.join(kinds)}): mode={mode!r} masks linear layers, convolutions, "
+        "normalization and embeddings that are called as modules and make something of every row; nothing keeps an "
+        "instance out of other weights. Freeze them before turnover.wrap:\n      " + "\n      ".join(lines)
+    ]
+
+
+def _against(model: nn.Module, mode: str) -> Iterator[str]:
+    """Yield what of a model no mask of these modes can keep apart."""
+    if quantized_in(model):
+        yield (
+            f"{listed(quantized_in(model))}: quantized already, so they cannot learn. Load the weights in float32 or "
+            "bfloat16, wrap the model, and quantize nothing."
+        )
+    unmade = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    if mode == "mixout" and unmade:
+        yield f"{listed(unmade)}: on the device 'meta', without start values. Load the weights first, then wrap."
+    first: dict[nn.Parameter, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        owner = first.setdefault(parameter, name)
+        if owner != name and parameter.requires_grad:
+            yield (
+                f"{name!r} is tied to {owner!r}: mode={mode!r} masks each module that learns on its own, so what one "
+                "of them drops the other trains. Untie them (Hugging Face: config.tie_word_embeddings = False), or "
+                "freeze the weight: requires_grad_(False)."
+            )
+
+
+def _last_layer(model: nn.Module, learning: Sequence[str]) -> str | None:
+    """Return the linear layer that makes the outputs: the last to run, else the last that is registered."""
+    order = [path for path in Flow(model, learning).order if path in learning]
+    linear = [path for path in order if isinstance(model.get_submodule(path), nn.Linear)]
+    return linear[-1] if linear else None

@@ -1,28 +1,183 @@
-"""The leak audit: does a training instance reach the part of the network that must never learn it?
+"""Which parameters an instance reaches although its flipped network uses them: leaks, expected and measured.
 
-An element of a parameter leaks an instance z if the loss of z under its mask has a gradient there (so a step on z
-changes it) and the flipped network of z uses it (so the change is seen). Both are measured by backward passes, row by
-row, in eval mode; statistics of BatchNorm are watched in a training pass of their own. Nothing of the model is
-changed.
+`expected_leaks` reads the order of the modules, for a plan; `audit` measures gradients. Both name the cause by the same
+rule (`_cause_of`). An element of a parameter leaks an instance z if the loss of z under its mask has a gradient there
+(so a step on z changes it) and the flipped network of z uses it (so the change is seen). Both are measured by backward
+passes, row by row, in eval mode; statistics of BatchNorm are watched in a training pass of their own. Nothing of the
+model is changed.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, open_batch
 from turnover.errors import ModelError, TurnOverError
-from turnover.layers import Masking, instances, masking_of, whole_model, widest_float
+from turnover.layers import (
+    AdapterRecipe,
+    Masking,
+    SiteRecipe,
+    instances,
+    masking_of,
+    whole_model,
+    widest_float,
+)
 from turnover.tables import aligned, html_table
 
-from ._leaks import CURES, SITE, Leak, cause_of, names_of_parameters
-from ._modules import gathers_statistics, has_own_parameters, join
+from ._modules import EMBEDDINGS, NORMS, gathers_statistics, has_own_parameters, is_norm, join
+from .adapters import NAME, output_layers
 from .build import wrapped_root
+
+Cause = Literal[
+    "normalization", "embedding", "before the first site", "bias without a mask", "zero is not kept", "no mask near",
+    "BatchNorm statistics", "tied weights",
+]  # fmt: skip
+
+CURES: dict[Cause, str] = {
+    "normalization": "freeze its weight and bias (requires_grad_(False)), or build it without them",
+    "embedding": "freeze it: embedding.requires_grad_(False)",
+    "before the first site": "freeze it, or put a site on an earlier module",
+    "bias without a mask": "use bias=False, or freeze the bias",
+    "zero is not kept": "mask after the function instead; turnover.plan names the module",
+    "no mask near": "put a site before or after it, or freeze it",
+    "tied weights": "untie them (Hugging Face: config.tie_word_embeddings = False), or freeze them",
+    "BatchNorm statistics": "keep BatchNorm in eval mode while training, or use GroupNorm",
+}
+
+_SITE = ":"  # begins a site's path in an order of events; modules with parameters stand by their path alone
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A parameter that carries an instance into its flipped network.
+
+    Attributes:
+        name: of the parameter (or buffer).
+        cause: why.
+        share: part of its elements that leak, averaged over instances; None where only expected.
+        gradient_share: part of the instance's squared gradient that lies there; None where only expected.
+    """
+
+    name: str
+    cause: Cause
+    share: float | None = None
+    gradient_share: float | None = None
+
+    @property
+    def cure(self) -> str:
+        """Return what to change."""
+        return CURES[self.cause]
+
+
+def expected_leaks(model: nn.Module, zero: Mapping[str, bool | None]) -> Iterator[Leak]:
+    """Yield the leaks that the order in which modules are registered lets expect; frozen parameters do not learn.
+
+    `zero` tells for every site whether its zero stays zero up to the next weights; None: not known.
+    """
+    events: list[str] = []
+    for path, module in model.named_modules():
+        events += [path] if has_own_parameters(module) else []
+        events += [_SITE + path] if path in zero else []
+    names = _names_of_parameters(model)
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if not parameter.requires_grad:
+                continue
+            if len(names[parameter]) > 1:
+                yield Leak(join(path, name), "tied weights")
+                continue
+            masked_input, masked_output = _neighbors(events, path)
+            clean = masked_output or (masked_input and name != "bias")
+            if isinstance(module, NORMS + EMBEDDINGS) or not clean:
+                yield Leak(join(path, name), _cause_of(module, name, path, events))
+            elif masked_input and not masked_output:
+                site = events[events.index(path) - 1].removeprefix(_SITE)
+                if zero.get(site) is False:
+                    yield Leak(join(path, name), "zero is not kept")
+
+
+def _names_of_parameters(model: nn.Module) -> dict[nn.Parameter, list[str]]:
+    """Return the names of every parameter, one for each module that has it; a module that is used twice counts once."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            names.setdefault(parameter, []).append(join(path, name))
+    return names
+
+
+def tied_weights(model: nn.Module) -> list[str]:
+    """Return a note for every parameter that learns in several modules."""
+    return [
+        f"{names[0]!r} is tied to {', '.join(map(repr, names[1:]))}: each of these modules stands at masks of its own "
+        f"or at none, and what one of them drops the other trains. If that matters, {CURES['tied weights']}."
+        for parameter, names in _names_of_parameters(model).items()
+        if len(names) > 1 and parameter.requires_grad
+    ]
+
+
+def _neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:
+    """Return whether a site comes right before and right after a module."""
+    if path not in events:
+        return False, False
+    first = events.index(path)
+    last = len(events) - 1 - list(reversed(events)).index(path)
+    before = first > 0 and events[first - 1].startswith(_SITE)
+    after = last + 1 < len(events) and events[last + 1].startswith(_SITE)
+    return before, after
+
+
+def _cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> Cause:
+    """Return why a parameter leaks, from its module and its place among the sites."""
+    if isinstance(module, EMBEDDINGS):
+        return "embedding"
+    if isinstance(module, NORMS) or "norm" in type(module).__name__.lower():
+        return "normalization"
+    first_site = next((place for place, event in enumerate(events) if event.startswith(_SITE)), len(events))
+    masked_input, masked_output = _neighbors(events, path)
+    if path not in events or (events.index(path) < first_site and not masked_output):
+        return "before the first site"
+    if name.endswith("bias") and masked_input and not masked_output:
+        return "bias without a mask"
+    if masked_input or masked_output:
+        return "zero is not kept"
+    return "no mask near"
+
+
+def mode_leaks(model: nn.Module, sites: Sequence[SiteRecipe]) -> Iterator[Leak]:
+    """Yield the parameters that learn and that no mask covers, and the statistics of BatchNorm."""
+    place = {site.path: site.place for site in sites}
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            covered = place.get(path) == "output" or (place.get(path) == "input" and name != "bias")
+            if parameter.requires_grad and not covered:
+                cause = "bias without a mask" if path in place else "no mask near"
+                yield Leak(join(path, name), cause)
+        if gathers_statistics(module, model):
+            yield from (Leak(join(path, name), "BatchNorm statistics") for name in ("running_mean", "running_var"))
+
+
+def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
+    """Yield the leaks to be expected in a model with adapters in place: what learns and lies under no mask."""
+    layers = output_layers(model, recipe.head)
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            full = join(path, name)
+            if not parameter.requires_grad:
+                continue
+            if is_norm(module):
+                yield Leak(full, "normalization")
+            elif isinstance(module, EMBEDDINGS):
+                yield Leak(full, "embedding")
+            elif name == "bias" and (path in layers.open or path.endswith(f".{NAME}.up")):
+                yield Leak(full, "bias without a mask")
+            elif path not in layers.paths and f".{NAME}." not in full:
+                yield Leak(full, "no mask near")
+
 
 MOST_ROWS = 8
 _SMALL, _LARGE = 0.01, 0.25
@@ -280,7 +435,7 @@ def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], T
         if has_own_parameters(module):
             hooks.append(module.register_forward_pre_hook(lambda *_, path=path: events.append(path)))
         if path in sites:
-            hooks.append(module.register_forward_hook(lambda *_, path=path: events.append(SITE + path)))
+            hooks.append(module.register_forward_hook(lambda *_, path=path: events.append(_SITE + path)))
     try:
         with torch.no_grad(), instances(ids):
             forward()
@@ -293,12 +448,12 @@ def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], T
 def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
     path, _, leaf = name.rpartition(".")
     module = root.get_submodule(path)
-    if len(names_of_parameters(root)[root.get_parameter(name)]) > 1:
+    if len(_names_of_parameters(root)[root.get_parameter(name)]) > 1:
         return "tied weights"
     # Parts that are never called themselves (the projection of an attention) count with what encloses them.
     while path and path not in events:
         path = path.rpartition(".")[0]
-    return cause_of(module, leaf, path, events)
+    return _cause_of(module, leaf, path, events)
 
 
 def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[], Tensor]) -> Iterator[Leak]:
@@ -320,9 +475,8 @@ def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[
 @contextmanager
 def _untouched(root: nn.Module, masking: Masking) -> Iterator[None]:
     """Run in eval mode and leave modes, buffers, random state and counters as they were."""
-    modes = [(module, module.training) for module in root.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in root.buffers()]
-    learned = copy.deepcopy(masking.learned)
+    learned, modes = copy.deepcopy(masking.learned), [(module, module.training) for module in root.modules()]
     root.eval()
     for module in root.modules():
         if isinstance(module, nn.RNNBase):  # its backward pass on CUDA needs training mode

@@ -19,7 +19,7 @@ from turnover.errors import BatchError, ModelError, TurnOverError, TurnOverWarni
 from turnover.layers import eval_mode, find_root, instances, no_instances
 
 from ._modules import gathers_statistics
-from .wrap import replica_models
+from .build import replica_models
 
 
 def recalibrate(model: nn.Module, loader: Any) -> int:

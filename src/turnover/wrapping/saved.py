@@ -1,9 +1,9 @@
 """Wrapped models on disk: a folder with the weights and a readable recipe.
 
-The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognized.
-Of a model with adapters only what learned is written (safetensors). The base is much larger than the adapters and the
-same for all of them; its weights are recognized by their checksums, so that adapters never come onto a base they were
-not trained with.
+The manifest is written last and holds checksums of itself and of the weights, so a folder that was cut off half-way or
+damaged is recognized. Of a model with adapters only what learned is written. The base is much larger than the adapters
+and the same for all of them; its weights are recognized by their checksums, so that adapters never come onto a base
+they were not trained with.
 """
 
 import hashlib
@@ -11,14 +11,14 @@ import json
 import os
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from turnover.errors import ModelError, SavedModelError, TurnOverError
+from turnover.errors import MissingExtraError, ModelError, SavedModelError, TurnOverError
 from turnover.layers import (
     RECIPE_KEY,
     AdapterRecipe,
@@ -41,17 +41,16 @@ from turnover.storage import atomic_file, check_stored, from_record, is_path, to
 from ._modules import UNINITIALIZED, is_norm, lazy_in, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import Model, build, copy_of, wrapped_root
-from .model_card import write_card
-from .tensor_file import names_in, read_tensors, write_tensors
 
 _WEIGHTS = "weights.pt"
-_ADAPTERS = "adapters.safetensors"
 _START = "start.pt"
 _MANIFEST = "turnover.json"
 _PEFT = "adapter_config.json"
 RECIPE_FILE = "turnover_recipe.safetensors"
 """Beside a checkpoint of a Trainer: the recipe, where the weights themselves may not hold it."""
 _FORMAT = 1
+_AGAIN = "Save the model again."
+_ARCHITECTURE = "Give the architecture that was saved."
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
@@ -75,7 +74,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     if is_flattened(model):
         root = wrapped_root(whole_model(model, device="cpu"))
     check_same_recipe(recipe, groups)
-    base = {} if recipe.adapters is None else _base(root, recipe.adapters)
+    base = set[str]() if recipe.adapters is None else _base(root, recipe.adapters)
     writes = all(group.rank() == 0 for group in groups)
     tensors, checksums, failure = dict[str, Tensor](), dict[str, str](), None
     for name, value in root.state_dict().items():
@@ -100,21 +99,15 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
 def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict[str, str]) -> None:
     """Write a model's tensors and its recipe, and of a model with adapters the checksums of its base."""
     recipe = masking_of(root).recipe
-    manifest: dict[str, Any] = {"format": _FORMAT, "recipe": json.loads(recipe.to_json())}
-    name, other = _names(recipe)
+    manifest = {"format": _FORMAT, "recipe": json.loads(recipe.to_json()), "base_sha256": base}
     _check_own(target)
     try:
-        with atomic_file(target / name) as file:
-            if recipe.adapters is None:
-                torch.save(tensors, file)
-            else:
-                manifest["base_sha256"] = base
-                write_tensors(Path(file.name), tensors)
+        with atomic_file(target / _WEIGHTS) as file:
+            torch.save(tensors, file)
             file.flush()
             # Without its manifest the folder is not a saved model: first it goes, then it comes back.
             (target / _MANIFEST).unlink(missing_ok=True)
-        (target / other).unlink(missing_ok=True)
-        manifest["weights_sha256"] = _checksum(target / name)
+        manifest["weights_sha256"] = _checksum(target / _WEIGHTS)
         if recipe.mode == "mixout":
             with atomic_file(target / _START) as file:
                 torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
@@ -132,6 +125,21 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
         ) from failed
 
 
+def _check_own(target: Path) -> None:
+    """Raise where weights would be overwritten that no `save` wrote; an interrupted one left no manifest."""
+    file = target / _WEIGHTS
+    if (target / _MANIFEST).is_file() or not file.is_file():
+        return
+    try:
+        names = set(_read_weights(file))
+    except SavedModelError:
+        names = set[str]()
+    if RECIPE_KEY not in names:
+        raise SavedModelError(
+            f"{str(file)!r} would be overwritten, which turnover.save did not write", cure="Give another folder."
+        )
+
+
 def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     """Return a copy of the plain model `model` with the masks and weights that were saved in a folder.
 
@@ -142,7 +150,10 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
             weights that were frozen.
     """
     source = _path(folder, cure="Give the folder that turnover.save wrote: turnover.load('folder', model=model).")
-    _check_model(model)
+    if not isinstance(model, nn.Module):
+        raise SavedModelError(f"model must be a torch.nn.Module, got {model!r}", cure=_ARCHITECTURE)
+    if lazy := lazy_in(model):
+        raise SavedModelError(f"{listed(lazy)}: {UNINITIALIZED}")
     if not (source / _MANIFEST).is_file() and (source / _PEFT).is_file():
         return _load_peft(source, model)
     if not (source / _MANIFEST).is_file() and _weight_files(source):
@@ -150,123 +161,47 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     manifest = _manifest(source)
     try:
         recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
-        weights = source / _names(recipe)[0]
-        _check_file(weights, manifest["weights_sha256"])
+        base = dict(manifest["base_sha256"])
+        _check_file(source / _WEIGHTS, manifest["weights_sha256"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SavedModelError(
-            f"{_MANIFEST} in {str(source)!r} describes no model ({type(error).__name__}: {error})",
-            cure="Save the model again.",
+            f"{_MANIFEST} in {str(source)!r} describes no model ({type(error).__name__}: {error})", cure=_AGAIN
         ) from error
-    root = find_root(model)
-    _check_declared(recipe, model, weights, declared_in=_MANIFEST)
-    if root is None:
-        result = _with_recipe(model, recipe)
-    elif masking_of(root).recipe != recipe:
-        raise ModelError(
-            f"the folder {str(source)!r} holds a model with other masks.\n"
-            f"  saved: {recipe}\n  model: {masking_of(root).recipe}\n"
-            "Give the plain model; its masks, and start weights where it has any, come from the folder."
-        )
-    else:
-        result = cast("Model", copy_of(root))
-    if recipe.adapters is None:
-        try:
-            result.load_state_dict(_read_weights(weights))
-        except RuntimeError as error:
-            if isinstance(error, TurnOverError):
-                raise
-            raise SavedModelError(
-                f"the weights in {str(source)!r} do not fit the model: {' '.join(str(error).split())}",
-                cure="Give the architecture that was saved.",
-            ) from error
-        if recipe.mode == "mixout":
-            _load_start(result, source, manifest)
-        return result
-    base = manifest.get("base_sha256")
-    if not isinstance(base, dict):
-        raise SavedModelError(
-            f"{_MANIFEST} in {str(source)!r} has no checksums of the base", cure="Save the model again."
-        )
-    _check_base(result, base, str(source))
-    _load_adapters(result, read_tensors(weights), base, source)
+    result = _with_masks(source, model, recipe, [source / _WEIGHTS])
+    if recipe.adapters is not None:
+        _check_base(result, base, str(source))
+    _put_weights(result, _read_weights(source / _WEIGHTS), source, elsewhere=base)
+    if recipe.mode == "mixout":
+        _check_file(source / _START, manifest.get("start_sha256"))
+        saved = _read_weights(source / _START)
+        for name, buffer in start_state(result).items():
+            buffer.copy_(saved[name])
     return result
-
-
-def masks_beside(model: nn.Module) -> str:
-    """Return what to call where a plain model came from a folder that holds masks, as `from_pretrained` opens it.
-
-    "": it did not, or that is not known.
-    """
-    folder = getattr(model, "name_or_path", None)
-    if not isinstance(folder, str) or not folder or not Path(folder).is_dir() or find_root(model) is not None:
-        return ""
-    source = Path(folder)
-    try:
-        inside = any(RECIPE_KEY in names_in(file) for file in _weight_files(source))
-        with_masks = inside or (source / RECIPE_FILE).is_file()
-    except (OSError, ValueError):
-        return ""
-    if not with_masks:
-        return ""
-    return (
-        f"The folder {folder!r} holds masks, which from_pretrained does not bring back: model = "
-        f"turnover.load({folder!r}, model=model)."
-    )
-
-
-def _weight_files(source: Path) -> list[Path]:
-    """Return the files of weights that `save_pretrained` writes, one or several."""
-    return sorted(file for file in source.glob("model*.safetensors") if file.is_file())
 
 
 def _load_pretrained(source: Path, model: Model) -> Model:
     """Return a model from a folder of `save_pretrained`, or a checkpoint of `TurnOverTrainer`."""
+    files = _weight_files(source)
     try:
-        state = {name: tensor for file in _weight_files(source) for name, tensor in read_tensors(file).items()}
-        beside = source / RECIPE_FILE
-        content = state.get(RECIPE_KEY, read_tensors(beside).get(RECIPE_KEY) if beside.is_file() else None)
+        state = {name: tensor for file in files for name, tensor in read_tensors(file).items()}
+        if RECIPE_KEY not in state and (source / RECIPE_FILE).is_file():
+            state |= read_tensors(source / RECIPE_FILE)
     except (OSError, ValueError) as error:
-        raise SavedModelError(
-            f"the weights in {str(source)!r} cannot be read ({error})", cure="Save the model again."
-        ) from error
-    if content is None:
+        raise SavedModelError(f"the weights in {str(source)!r} cannot be read ({error})", cure=_AGAIN) from error
+    if RECIPE_KEY not in state:
         raise SavedModelError(
             f"the weights in {str(source)!r} have no mask recipe: they were saved from a model without masks",
             cure="Give a folder that was saved from a wrapped model, or open this one with from_pretrained.",
         )
-    state[RECIPE_KEY] = content
-    recipe, _ = from_tensor(content)
-    root = find_root(model)
-    if root is not None and masking_of(root).recipe != recipe:
-        raise ModelError(
-            f"the folder {str(source)!r} holds a model with other masks.\n"
-            f"  saved: {recipe}\n  model: {masking_of(root).recipe}\nGive the plain model."
-        )
-    _check_declared(recipe, model, *_weight_files(source), declared_in="the mask recipe")
-    result = _with_recipe(model, recipe) if root is None else cast("Model", copy_of(root))
-    try:
-        names = result.load_state_dict(state, strict=False)
-    except TurnOverError:
-        raise
-    except RuntimeError as error:  # sizes that differ
-        raise SavedModelError(f"the weights in {str(source)!r} do not fit this model: {error}") from error
-    own = result.state_dict(keep_vars=True)
-    loaded = {own[name].data_ptr() for name in state if name in own}
-    # Weights that two layers share are written once.
-    missing = [name for name in names.missing_keys if own[name].data_ptr() not in loaded]
-    if wrong := [*names.unexpected_keys, *missing]:
-        raise SavedModelError(
-            f"the model and the folder {str(source)!r} differ in {listed(wrong, 4)}",
-            cure="Give the architecture that was saved.",
-        )
+    result = _with_masks(source, model, from_tensor(state[RECIPE_KEY])[0], files)
+    _put_weights(result, state, source)
     return result
 
 
 def _load_peft(source: Path, model: Model) -> Model:
     """Return a PEFT model, which has the weights of its folder already, with the masks that lie beside them."""
-    beside = source / RECIPE_FILE
     try:
-        content = read_tensors(beside)[RECIPE_KEY]
+        content = read_tensors(source / RECIPE_FILE)[RECIPE_KEY]
     except (OSError, ValueError, KeyError) as error:
         raise SavedModelError(
             f"the PEFT folder {str(source)!r} does not say under which masks it was trained: no readable {RECIPE_FILE}",
@@ -277,94 +212,35 @@ def _load_peft(source: Path, model: Model) -> Model:
             f"{str(source)!r} holds a PEFT model, and the model given has no PEFT adapters",
             cure=f"Give model=peft.PeftModel.from_pretrained(base, {str(source)!r}); its masks come from the folder.",
         )
-    result = _with_recipe(model, from_tensor(content)[0])
+    result = _with_masks(source, model, from_tensor(content)[0], [])
     result.load_state_dict({RECIPE_KEY: content}, strict=False)
     return result
 
 
-def _check_declared(recipe: Recipe, model: nn.Module, *weights: Path, declared_in: str) -> None:
-    """Raise where replicas and adapters would be more weights than the files have bytes, before any is made."""
-    own = sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if name.startswith(tuple(f"{path}." for path in recipe.replicated))
-    )
-    adapters = 0 if recipe.adapters is None else recipe.adapters.size * len(recipe.adapters.after)
-    # A replica without weights of its own takes memory, too.
-    if (recipe.replicas - 1) * max(1, own) + adapters > sum(file.stat().st_size for file in weights):
-        raise SavedModelError(
-            f"{declared_in} in {str(weights[0].parent)!r} declares more weights than "
-            f"{listed([file.name for file in weights])} has",
-            cure="Save the model again.",
+def _with_masks(source: Path, model: Model, recipe: Recipe, weights: list[Path]) -> Model:
+    """Return a copy of a model with the masks of a folder, whose files of weights must have room for what it says."""
+    if weights:
+        own = sum(
+            parameter.numel()
+            for name, parameter in model.named_parameters(remove_duplicate=False)
+            if name.startswith(tuple(f"{path}." for path in recipe.replicated))
         )
-
-
-def _path(folder: Any, *, cure: str) -> Path:
-    """Return the path of a folder; raise where none can have it."""
-    if not is_path(folder):
-        raise SavedModelError(f"folder must be a path, got {folder!r}", cure=cure)
-    try:
-        Path(folder).exists()
-    except OSError as error:  # a name that is too long, a folder that is closed to this user
-        raise SavedModelError(f"{str(folder)!r} cannot be opened: {error.strerror}", cure=cure) from error
-    return Path(folder)
-
-
-def _check_model(model: Any) -> None:
-    """Raise where weights cannot be loaded into what was given."""
-    if not isinstance(model, nn.Module):
-        raise SavedModelError(
-            f"model must be a torch.nn.Module, got {model!r}", cure="Give the architecture that was saved."
-        )
-    if lazy := lazy_in(model):
-        raise SavedModelError(f"{listed(lazy)}: {UNINITIALIZED}")
-
-
-def _check_own(target: Path) -> None:
-    """Raise where weights would be overwritten that no `save` wrote; an interrupted one left no manifest."""
-    if (target / _MANIFEST).is_file():
-        return
-    for file in filter(Path.is_file, (target / _WEIGHTS, target / _ADAPTERS)):
-        try:
-            names = set(_read_weights(file)) if file.name == _WEIGHTS else names_in(file)
-        except (SavedModelError, ValueError, TypeError):
-            names = set[str]()
-        if RECIPE_KEY not in names:
+        adapters = 0 if recipe.adapters is None else recipe.adapters.size * len(recipe.adapters.after)
+        # A replica without weights of its own takes memory, too.
+        if (recipe.replicas - 1) * max(1, own) + adapters > sum(file.stat().st_size for file in weights):
             raise SavedModelError(
-                f"{str(file)!r} would be overwritten, which turnover.save did not write", cure="Give another folder."
+                f"the recipe in {str(source)!r} declares more weights than {listed([f.name for f in weights])} has",
+                cure=_AGAIN,
             )
-
-
-def _names(recipe: Recipe) -> tuple[str, str]:
-    """Return the name of the weights file, and the one that another kind of model would have."""
-    return (_WEIGHTS, _ADAPTERS) if recipe.adapters is None else (_ADAPTERS, _WEIGHTS)
-
-
-def _load_adapters(root: nn.Module, state: dict[str, Tensor], base: dict[str, str], source: Path) -> None:
-    try:
-        names = root.load_state_dict(state, strict=False)
-    except TurnOverError:
-        raise
-    except RuntimeError as error:  # sizes that differ
-        raise SavedModelError(f"the weights in {str(source)!r} do not fit this model: {error}") from error
-    wrong = [*names.unexpected_keys, *(name for name in names.missing_keys if name not in base)]
-    if wrong:
-        raise SavedModelError(
-            f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}",
-            cure="Give the architecture that was saved.",
-        )
-
-
-def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None:
-    """Bring back the weights that the model had when it was wrapped; its own are those of the model given."""
-    file = source / _START
-    _check_file(file, manifest.get("start_sha256"))
-    saved = _read_weights(file)
-    for name, buffer in start_state(root).items():
-        buffer.copy_(saved[name])
-
-
-def _with_recipe(model: Model, recipe: Recipe) -> Model:
+    root = find_root(model)
+    if root is not None:
+        if masking_of(root).recipe != recipe:
+            raise ModelError(
+                f"the folder {str(source)!r} holds a model with other masks.\n"
+                f"  saved: {recipe}\n  model: {masking_of(root).recipe}\n"
+                "Give the plain model; its masks, and start weights where it has any, come from the folder."
+            )
+        return cast("Model", copy_of(root))
     needed = [site.path for site in recipe.sites]
     adapters = recipe.adapters
     if adapters is not None:
@@ -380,8 +256,7 @@ def _with_recipe(model: Model, recipe: Recipe) -> Model:
     missing = [path for path in dict.fromkeys(needed) if path not in modules]
     if missing:
         raise SavedModelError(
-            f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act",
-            cure="Give the architecture that was saved.",
+            f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act", cure=_ARCHITECTURE
         )
     try:
         return build(copy_of(model), recipe)
@@ -394,12 +269,41 @@ def _with_recipe(model: Model, recipe: Recipe) -> Model:
         ) from error
 
 
+def _put_weights(root: nn.Module, state: dict[str, Tensor], source: Path, elsewhere: Iterable[str] = ()) -> None:
+    """Load saved weights into a model; those that are `elsewhere` it has already."""
+    try:
+        names = root.load_state_dict(state, strict=False)
+    except TurnOverError:
+        raise
+    except RuntimeError as error:  # sizes that differ
+        raise SavedModelError(
+            f"the weights in {str(source)!r} do not fit the model: {' '.join(str(error).split())}", cure=_ARCHITECTURE
+        ) from error
+    own = root.state_dict(keep_vars=True)
+    loaded = {own[name].data_ptr() for name in state if name in own}
+    missing = set(names.missing_keys).difference(elsewhere)
+    # Weights that two layers share are written once.
+    missing = {name for name in missing if own[name].is_meta or own[name].data_ptr() not in loaded}
+    if wrong := [*names.unexpected_keys, *sorted(missing)]:
+        raise SavedModelError(
+            f"the model and the folder {str(source)!r} differ in {listed(wrong, 4)}", cure=_ARCHITECTURE
+        )
+
+
+def _base(root: nn.Module, recipe: AdapterRecipe) -> set[str]:
+    """Return the names of the parameters that were frozen since the model was wrapped."""
+    norms = [path for path, module in root.named_modules() if recipe.norms and is_norm(module)]
+    # By place, not by requires_grad alone: a model that is frozen for use is saved like one in training.
+    own = tuple(f"{path}." for path in (*recipe.head, *norms, *(f"{path}.{NAME}" for path in recipe.after)))
+    named = root.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in named if not parameter.requires_grad and not name.startswith(own)}
+
+
 def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
     """Raise unless the frozen parameters of a model with adapters are those that the saved ones were trained on."""
     parameters = dict(root.named_parameters(remove_duplicate=False))
     missing = [name for name in saved if name not in parameters]
-    present = [name for name in saved if name in parameters]
-    other = [name for name in present if _checksum_of(parameters[name]) != saved[name]]
+    other = [name for name in saved if name in parameters and _checksum_of(parameters[name]) != saved[name]]
     if missing or other:
         difference = f"{listed(missing, 4)} is missing" if missing else f"{listed(other, 4)} differs"
         raise SavedModelError(
@@ -411,22 +315,47 @@ def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
         )
 
 
-def _base(root: nn.Module, recipe: AdapterRecipe) -> dict[str, nn.Parameter]:
-    """Return the parameters that were frozen since the model was wrapped."""
-    norms = [path for path, module in root.named_modules() if recipe.norms and is_norm(module)]
-    # By place, not by requires_grad alone: a model that is frozen for use is saved like one in training.
-    own = tuple(f"{path}." for path in (*recipe.head, *norms, *(f"{path}.{NAME}" for path in recipe.after)))
-    return {
-        name: parameter
-        for name, parameter in root.named_parameters(remove_duplicate=False)
-        if not parameter.requires_grad and not name.startswith(own)
-    }
+def masks_beside(model: nn.Module) -> str:
+    """Return what to call where a plain model came from a folder that holds masks, as `from_pretrained` opens it.
+
+    "": it did not, or that is not known.
+    """
+    folder = getattr(model, "name_or_path", None)
+    if not isinstance(folder, str) or not folder or not Path(folder).is_dir() or find_root(model) is not None:
+        return ""
+    try:
+        inside = any(RECIPE_KEY in read_tensors(file, only=RECIPE_KEY) for file in _weight_files(Path(folder)))
+    except (OSError, ValueError, MissingExtraError):
+        return ""
+    if not inside and not (Path(folder) / RECIPE_FILE).is_file():
+        return ""
+    return (
+        f"The folder {folder!r} holds masks, which from_pretrained does not bring back: model = "
+        f"turnover.load({folder!r}, model=model)."
+    )
+
+
+# Files
+
+
+def _path(folder: Any, *, cure: str) -> Path:
+    """Return the path of a folder; raise where none can have it."""
+    if not is_path(folder):
+        raise SavedModelError(f"folder must be a path, got {folder!r}", cure=cure)
+    try:
+        Path(folder).exists()
+    except OSError as error:  # a name that is too long, a folder that is closed to this user
+        raise SavedModelError(f"{str(folder)!r} cannot be opened: {error.strerror}", cure=cure) from error
+    return Path(folder)
+
+
+def _weight_files(source: Path) -> list[Path]:
+    """Return the files of weights that `save_pretrained` writes, one or several."""
+    return sorted(file for file in source.glob("model*.safetensors") if file.is_file())
 
 
 def _manifest(source: Path) -> dict[str, Any]:
     try:
-        if not (source / _MANIFEST).is_file():
-            raise FileNotFoundError(_MANIFEST)
         content = (source / _MANIFEST).read_bytes()
         manifest = from_record(content)
         version = (manifest or json.loads(content))["format"]
@@ -441,7 +370,7 @@ def _manifest(source: Path) -> dict[str, Any]:
         )
     if manifest is None:
         raise SavedModelError(
-            f"{_MANIFEST} in {str(source)!r} is damaged: it does not fit its own checksum", cure="Save the model again."
+            f"{_MANIFEST} in {str(source)!r} is damaged: it does not fit its own checksum", cure=_AGAIN
         )
     return manifest
 
@@ -449,8 +378,7 @@ def _manifest(source: Path) -> dict[str, Any]:
 def _check_file(path: Path, checksum: str | None) -> None:
     if not path.is_file() or _checksum(path) != checksum:
         raise SavedModelError(
-            f"{str(path)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
-            cure="Save the model again.",
+            f"{str(path)!r} is missing or damaged (its checksum is not that in {_MANIFEST})", cure=_AGAIN
         )
 
 
@@ -464,8 +392,23 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         return weights
     except (OSError, ValueError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise SavedModelError(
-            f"{str(path)!r} cannot be read as weights ({type(error).__name__}: {error})", cure="Save the model again."
+            f"{str(path)!r} cannot be read as weights ({type(error).__name__}: {error})", cure=_AGAIN
         ) from error
+
+
+def read_tensors(path: Path, *, only: str | None = None) -> dict[str, Tensor]:
+    """Return the named tensors of a safetensors file, or one of them alone; ValueError where it is damaged."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise MissingExtraError(
+            "these weights are read with safetensors, which is not installed: pip install 'turnover[text]'"
+        ) from error
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys() if only is None or name == only}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{str(path)!r} is not a file of tensors: {error}") from error
 
 
 def _checksum(path: Path) -> str:
@@ -477,3 +420,42 @@ def _checksum_of(tensor: Tensor) -> str:
     digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)} ".encode())
     digest.update(tensor_bytes(tensor))
     return digest.hexdigest()[:16]
+
+
+# The model card: what a folder of weights was trained with, and how its masks come back; for people and for hubs
+
+_CARD = "README.md"
+_HEADING = "## Turn-over dropout"
+_MOST_SITES = 12
+
+
+def write_card(folder: Path, recipe: Recipe) -> None:
+    """Write the card of a folder, or bring the section of a card that is there up to date; other words stay."""
+    sites = [f"`{site.path}`" for site in recipe.sites]
+    more = f" and {len(sites) - _MOST_SITES} more" if len(sites) > _MOST_SITES else ""
+    rows = {
+        "masks": f"{recipe.kind}, seed {recipe.seed}",
+        "sites": ", ".join(sites[:_MOST_SITES]) + more,
+        "keep": ", ".join(f"{keep:g}" for keep in sorted({site.keep for site in recipe.sites})),
+        "replicas": str(recipe.replicas),
+        "mode": recipe.mode,
+    }
+    if recipe.adapters is not None:
+        rows["adapters"] = f"{len(recipe.adapters.after)}, with {recipe.adapters.size:,} units each"
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    section = (
+        f"{_HEADING}\n\n"
+        "Every training row trained its own part of this network, chosen by masks, so that influence of training rows "
+        "can be asked about.\n\n"
+        f"| | |\n| --- | --- |\n{table}\n\n"
+        "`from_pretrained` alone brings back the weights without the masks. With them:\n\n"
+        "```python\nimport turnover\n\nmodel = turnover.load(folder, model=base)  # base: the plain model\n```\n"
+    )
+    file = folder / _CARD
+    if not file.is_file():
+        write_atomically(file, f"---\nlibrary_name: turnover\ntags:\n- turnover\n---\n\n# Model\n\n{section}")
+        return
+    before, heading, rest = file.read_text(encoding="utf-8").partition(_HEADING)
+    _, following, after = rest.partition("\n## ") if heading else ("", "", "")
+    tail = f"\n## {after}" if following else ""
+    write_atomically(file, f"{before.rstrip()}\n\n{section}{tail}")

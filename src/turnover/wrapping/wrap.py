@@ -1,22 +1,218 @@
-"""Wrapped models made from others: `wrap` and its undoing, each replica alone, and masks at fewer sites."""
+"""`plan` and `wrap`: the dry run, which says what there would be, what would leak and what is wrong, and doing it."""
 
 import hashlib
+import math
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from turnover.errors import ModelError, PlanError, TurnOverWarning
-from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of, tensor_bytes, whole_model
-from turnover.masks import MaskSource
+from turnover.batches import logits_of
+from turnover.errors import (
+    MaskError,
+    ModelError,
+    PlanError,
+    SiteNotReachedError,
+    TooLargeError,
+    TurnOverError,
+    TurnOverWarning,
+)
+from turnover.layers import Mode, Recipe, find_root, instances, is_sharded, masking_of, tensor_bytes
+from turnover.masks import MaskSource, check_keep, source_named
+from turnover.storage import check_memory
+from turnover.tables import aligned, html_table
 
-from ._modules import exchange, listed
-from ._replicas import replica_of
-from ._sites import At
-from .adapters import Adapters, bottleneck_of, find_blocks
-from .build import Model, build, copy_of, sharing, without_masks, wrapped_root
-from .plan import plan
+from ._flow import Flow, ZeroFlow
+from ._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
+from ._replicas import plan_replicas, units_of
+from ._sites import MODES, At, Choice, choose_for_mode, choose_sites, mode_problems
+from .adapters import Adapters, input_of, plan_adapters, site_width
+from .audit import CURES, Cause, Leak, adapter_leaks, expected_leaks, measure_leaks, mode_leaks, tied_weights
+from .build import Model, build, copy_of
+
+_BROADCAST = "broadcast at the first site"
+_REFERENCE_ROWS, _REFERENCE_WIDTH = 1437, 512
+_REFERENCE_SIGNAL = 0.45  # of one pair in the digits network (two masked layers, one replica); docs/results/laws.md
+_DEFAULT_KEEP = 0.5
+_NARROW = 64  # units
+_EXAMPLE_ROWS = 4
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True)
+class SitePlan:
+    """One site as it would be.
+
+    Attributes:
+        path: module path, the key of its masks.
+        module: type of the module.
+        place: "output" of the module, "replaced" dropout or "layer" placed by hand.
+        dim: "features" or "channels".
+        width: units, where known.
+        batch_dim: dimension of the batch.
+        keep: share of units that an instance trains.
+        zero: whether zero stays zero up to the next weights.
+        runs: whether the example reached it; None without an example.
+    """
+
+    path: str
+    module: str
+    place: str
+    dim: str
+    width: int | None
+    batch_dim: int
+    keep: float
+    zero: ZeroFlow
+    runs: bool | None = None
+
+
+@dataclass(frozen=True)
+class ExpectedSignal:
+    """How much of one pair's score to expect to be signal: a rule of thumb, against a task that was measured.
+
+    Signal divided by noise is taken to grow with the root of width times replicas, as measured (exponents of .65 and
+    .54; docs/results/medium/laws.md), and to fall with the number of rows, where it was measured to fall more slowly
+    (exponent of -.6): of many rows it expects too little.
+
+    Attributes:
+        rows: training rows.
+        width: units of the narrowest site.
+        replicas: masked parts.
+        ratio: signal divided by noise, as a share of that of the reference task.
+    """
+
+    rows: int
+    width: int
+    replicas: int
+    ratio: float
+
+    @property
+    def signal_to_noise(self) -> float:
+        """Return signal divided by noise."""
+        return self.ratio * _REFERENCE_SIGNAL
+
+    def __str__(self) -> str:
+        """Return what it means, and what raises it."""
+        return (
+            f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
+            f"that of digits ({_REFERENCE_ROWS:,} rows, sites of {_REFERENCE_WIDTH}, one replica: {_REFERENCE_SIGNAL})"
+            f"; a rule of thumb, √(width × replicas) / n with width {self.width:,}, too low for many rows. Raise it by "
+            "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
+        )
+
+
+def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> ExpectedSignal | str:
+    """Return what to expect, or why it cannot be said."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        return f"`n` must be an integer >= 1, the number of training rows, got {n!r}. Give n=10_000."
+    known = [width for width in widths if width is not None]
+    if len(known) < len(widths) or not known:
+        return f"n={n:,}: the widths of the sites are not known yet; give an example: plan(..., example=x, n={n})."
+    width = min(known)
+    ratio = math.sqrt(width * replicas / _REFERENCE_WIDTH) * _REFERENCE_ROWS / n
+    return ExpectedSignal(n, width, replicas, ratio)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `turnover.wrap` would do; print it."""
+
+    recipe: Recipe
+    sites: tuple[SitePlan, ...]
+    leaks: tuple[Leak, ...]
+    leaks_measured: bool = False
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    path: str = _BROADCAST
+    parameters: int = 0
+    trainable: int = 0
+    signal: ExpectedSignal | None = None
+
+    def raise_problems(self) -> None:
+        """Raise one error with all problems, if there are any."""
+        if self.problems:
+            raise PlanError(list(self.problems))
+
+    def __str__(self) -> str:
+        """Return the plan as text for a terminal."""
+        header, rows = self._table
+        lines = [self._head, "", *aligned(rows, header=header)]
+        for title, entries in self._parts:
+            lines += ["", title, *(f"  {entry}" for entry in entries)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a notebook shows it."""
+        header, rows = self._table
+        below = [line for title, entries in self._parts for line in (title, *entries)]
+        return html_table(self._head, rows, header=header, below=below)
+
+    @property
+    def _head(self) -> str:
+        recipe, count = self.recipe, len(self.sites)
+        return (
+            f"turnover plan: {count} site{'' if count == 1 else 's'}, {recipe.kind} masks, "
+            f"seed {recipe.seed}; {self.trainable:,} of {self.parameters:,} parameters trainable"
+        )
+
+    @property
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
+        rows = [_row(site) for site in self.sites]
+        if all(site.runs is None for site in self.sites):
+            return header[:-1], [row[:-1] for row in rows]
+        return header, rows
+
+    @property
+    def _parts(self) -> list[tuple[str, list[str]]]:
+        """Return what is said below the sites: titles, each with its entries."""
+        parts: list[tuple[str, list[str]]] = []
+        if self.leaks:
+            how = "measured on the example" if self.leaks_measured else "expected from the order of the modules"
+            parts.append((f"would leak ({how}; frozen parameters cannot):", _leak_lines(self.leaks)))
+        elif self.sites:
+            by_order = "by the order of the modules; turnover.audit measures"
+            parts.append((f"no leak found ({'measured on the example' if self.leaks_measured else by_order})", []))
+        if self.sites:
+            settled = "settled on the first query; Scores.path says which way was taken"
+            parts.append((f"scores: {self.path} ({settled})", []))
+        if self.signal is not None:
+            parts.append((f"expected: {self.signal}", []))
+        for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
+            if entries:
+                parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
+        return parts
+
+
+def _row(site: SitePlan) -> list[str]:
+    zero = {True: "yes", False: "NO: ", None: "not known: "}[site.zero.keeps]
+    return [
+        site.path or "(the model)",
+        site.module + ("" if site.place == "output" else f" ({site.place})"),
+        site.dim,
+        "?" if site.width is None else f"{site.width:,}",
+        str(site.batch_dim),
+        f"{site.keep:g}",
+        zero + site.zero.reason if site.zero.keeps is not True else zero,
+        {True: "yes", False: "NO", None: "?"}[site.runs],
+    ]
+
+
+def _leak_lines(leaks: Sequence[Leak]) -> list[str]:
+    """Return one line per cause: which parameters, how much and the cure."""
+    by_cause: dict[Cause, list[str]] = {}
+    for leak in leaks:
+        share = "" if leak.share is None else f" ({leak.share:.0%})"
+        by_cause.setdefault(leak.cause, []).append(leak.name + share)
+    lines: list[str] = []
+    for cause, names in by_cause.items():
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        lines.append(f"{cause}: {', '.join(names[:_MOST_NAMES])}{more}; {CURES[cause]}")
+    return lines
 
 
 def wrap(
@@ -61,142 +257,300 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    planned = plan(
-        model,
-        at=at,
-        keep=keep,
-        seed=seed,
-        masks=masks,
-        replicas=replicas,
-        split=split,
-        adapters=adapters,
-        mode=mode,
-    )
+    planned, flow = _planned(model, at, keep, seed, masks, replicas, split, adapters, mode)
     planned.raise_problems()
     for warning in planned.warnings:
         warnings.warn(warning, TurnOverWarning, stacklevel=2)
-    return build(model if in_place else copy_of(model), _with_start(planned.recipe, model))
+    recipe = planned.recipe
+    if mode == "mixout":
+        # A checksum of the weights that the model has now: trained ones never come onto other start weights unnoticed.
+        digest = hashlib.sha256()
+        for site in recipe.sites:
+            for name, parameter in model.get_submodule(site.path).named_parameters():
+                digest.update(f"{site.path}.{name} {parameter.dtype} {list(parameter.shape)} ".encode())
+                digest.update(tensor_bytes(parameter))
+        recipe = replace(recipe, start=digest.hexdigest())
+    return build(model if in_place else copy_of(model), recipe, flow)
 
 
-def _with_start(recipe: Recipe, model: nn.Module) -> Recipe:
-    """Return the recipe with a checksum of the weights that a model has now, where its mode starts from them.
+def plan(
+    model: nn.Module,
+    *,
+    at: At = None,
+    keep: float = 0.5,
+    seed: int = 0,
+    masks: str | MaskSource = "counter",
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
+    in_place: bool = False,
+    example: Any = None,
+    n: int | None = None,
+) -> Plan:
+    """Return what `wrap` would do with the same arguments; the model is not touched.
 
-    By it trained weights are never put onto other start weights unnoticed.
-    """
-    if recipe.mode != "mixout":
-        return recipe
-    digest = hashlib.sha256()
-    for site in recipe.sites:
-        for name, parameter in model.get_submodule(site.path).named_parameters():
-            digest.update(f"{site.path}.{name} {parameter.dtype} {list(parameter.shape)} ".encode())
-            digest.update(tensor_bytes(parameter))
-    return replace(recipe, start=digest.hexdigest())
-
-
-def unwrap(model: Model, *, in_place: bool = False) -> Model:
-    """Return a copy of a wrapped model without masks: the full network, with its own dropouts back in place.
-
-    A model with replicas keeps them: the full network is their mean.
+    All arguments of `wrap` mean the same here; `in_place` is accepted so that the two can be exchanged. With an
+    `example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
+    sites that never run and leaks are measured on a copy of the model. With `n`, the number of training rows, the plan
+    says how much of one pair's score to expect to be signal.
 
     Example:
         >>> import torch, turnover
-        >>> net = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.1)))
-        >>> turnover.unwrap(net)[1]
-        Dropout(p=0.1, inplace=False)
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> turnover.plan(net, at=["1"]).sites[0].zero.keeps
+        True
     """
-    root = wrapped_root(model)
-    if root is not model:
-        path = next(path for path, module in model.named_modules() if module is root)
-        raise ModelError(
-            f"this {type(model).__name__} only contains a wrapped model. Give that one: turnover.unwrap(model.{path})."
+    del in_place
+    planned, flow = _planned(model, at, keep, seed, masks, replicas, split, adapters, mode)
+    if example is not None and not planned.problems:
+        planned = _with_example(planned, model, flow, example)
+    if mode == "forward" and adapters is None:  # what bottlenecks of adapters cost was not measured
+        planned = replace(planned, notes=(*planned.notes, *_cost_of_narrow(planned.sites)))
+    if n is None or planned.problems:
+        return planned
+    expected = expected_signal(n, [site.width for site in planned.sites], replicas)
+    if isinstance(expected, str):
+        return replace(planned, notes=(*planned.notes, expected))
+    return replace(planned, signal=expected)
+
+
+def _planned(
+    model: nn.Module,
+    at: At,
+    keep: float,
+    seed: int,
+    masks: str | MaskSource,
+    replicas: int,
+    split: str | None,
+    adapters: int | Adapters | None,
+    mode: Mode,
+) -> tuple[Plan, Flow]:
+    """Return the plan by what the code of a model tells, and the flow that was traced for it."""
+    _check_model(model)
+    with_adapters = plan_adapters(model, adapters, at)
+    placed = with_adapters.model
+    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems]
+    source: MaskSource | None = None
+    try:
+        check_keep(keep)
+    except MaskError as error:
+        problems.append(str(error))
+        keep = _DEFAULT_KEEP  # stands in, so that the other problems can be found
+    try:
+        source = source_named(masks, seed)
+    except MaskError as error:
+        problems.append(str(error))
+    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
+        choice = Choice((), (), ())
+    elif mode == "forward" or mode not in MODES:
+        choice = choose_sites(placed, with_adapters.at, keep)
+    else:
+        choice = choose_for_mode(placed, at, keep, mode)
+    problems += choice.problems
+    if compiled := compiled_in(model):
+        problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
+    units = () if replicas == 1 or with_adapters.recipe is not None else tuple(units_of(placed))
+    flow = Flow(placed, [site.path for site in choice.sites], units)
+    parts = plan_replicas(flow, choice.sites, replicas, split, with_adapters.recipe)
+    problems += parts.problems
+    if not parts.problems:
+        problems += _too_large(placed, parts.replicated, replicas)
+    recipe = Recipe("counter", 0, parts.sites)
+    if source is not None and not parts.problems:
+        options, replicated = source.options(), parts.replicated
+        recipe = Recipe(
+            source.kind, source.seed, parts.sites, options, replicas, replicated, with_adapters.recipe, mode
         )
-    return without_masks(model if in_place else copy_of(model))
+    sites: list[SitePlan] = []
+    inputs = () if with_adapters.recipe is None else tuple(map(input_of, with_adapters.recipe.inputs))
+    for site in parts.sites:
+        # A layer's own mask keeps an instance out of its rows, whatever follows; right behind the input of an output
+        # layer are its weights.
+        kept = mode != "forward" or site.path in inputs
+        zero = ZeroFlow(True) if kept else flow.zero(site.path)
+        kind, width = type(placed.get_submodule(site.path)).__name__, site_width(placed, site)
+        sites.append(SitePlan(site.path, kind, site.place, site.dim, width, site.batch_dim, site.keep, zero))
+    notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
+    notes += [] if problems or mode != "forward" else tied_weights(placed)
+    if choice.never_called:
+        notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
+    if with_adapters.recipe is not None:
+        leaks = adapter_leaks(placed, with_adapters.recipe)
+    elif mode != "forward":
+        leaks = mode_leaks(placed, parts.sites)
+    else:
+        leaks = expected_leaks(placed, {site.path: site.zero.keeps for site in sites})
+    alone = len(sites) == 1 and sites[0].dim == "features" and flow.feeds_output_linear(sites[0].path)
+    planned = Plan(
+        recipe=recipe,
+        sites=tuple(sites),
+        leaks=tuple(leaks),
+        problems=tuple(problems),
+        warnings=(*parts.warnings, *_warnings(placed, sites)),
+        notes=(*notes, *_notes(placed, sites)),
+        path="last layer, one matrix product" if alone else _BROADCAST,
+        parameters=sum(p.numel() for p in placed.parameters()),
+        trainable=sum(p.numel() for p in placed.parameters() if p.requires_grad),
+    )
+    return planned, flow
 
 
-def replica_models(model: nn.Module) -> list[nn.Module]:
-    """Return every replica of a wrapped model as a wrapped model of its own that shares its weights."""
-    inner = getattr(model, "_orig_mod", getattr(model, "module", model))  # within torch.compile and DDP
-    whole = whole_model(inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model)
-    masking = masking_of(wrapped_root(whole))
-    return [_one_replica(sharing(whole), masking, number) for number in range(masking.recipe.replicas)]
+def _check_model(model: Any) -> None:
+    """Raise for anything that cannot be wrapped at all."""
+    if not isinstance(model, nn.Module):
+        raise PlanError([f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give the model itself."])
+    if find_root(model) is not None:
+        raise ModelError(
+            "this model already has masks. Start from turnover.unwrap(model), or from the plain model, to wrap it anew."
+        )
+    outer = {
+        torch.jit.ScriptModule: "a scripted module cannot take hooks. Wrap the Python model before torch.jit.script",
+        nn.parallel.DistributedDataParallel: "wrap the model first, then DistributedDataParallel(model)",
+        nn.DataParallel: "nn.DataParallel runs replicas in threads that see no ids. Use DistributedDataParallel",
+    }
+    for kind, cure in outer.items():
+        if isinstance(model, kind):
+            raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
+    if hasattr(model, "_orig_mod"):
+        raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
+    if lazy := lazy_in(model):
+        raise PlanError([f"{listed(lazy)}: {UNINITIALIZED}"])
+    if is_sharded(model):
+        raise PlanError(["the model is sharded over processes. Wrap it first, then fully_shard(model)."])
 
 
-def _one_replica(whole: nn.Module, masking: Masking, number: int) -> nn.Module:
-    root = wrapped_root(whole)
-    replica = build(replica_of(without_masks(root), number), masking.recipe.of_replica(number))
-    masking_of(replica).adopt_learned(masking.learned)
-    if whole is root:
-        return replica
-    exchange(whole, root, replica)
-    return whole
+def _too_large(model: nn.Module, replicated: Sequence[str], replicas: int) -> Iterator[str]:
+    """Yield that the weights of further replicas do not fit into memory, where they do not."""
+    own = [parameter for path in replicated for parameter in model.get_submodule(path).parameters()]
+    size = sum(parameter.numel() * parameter.element_size() for parameter in own if not parameter.is_meta)
+    try:
+        check_memory((replicas - 1) * size, f"{replicas:,} replicas take", cure="Give fewer: replicas=8.")
+    except TooLargeError as error:
+        yield str(error)
 
 
-def top_sites(model: nn.Module, layers: int) -> list[str]:
-    """Return the sites of a model with adapters in its top blocks, and those behind the blocks.
-
-    Args:
-        model: from `turnover.wrap(model, adapters=...)`.
-        layers: how many of the blocks that have adapters; 0: none, the output layer alone.
-
-    Example:
-        >>> import torch, turnover
-        >>> layer = torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
-        >>> net = torch.nn.Sequential(torch.nn.TransformerEncoder(layer, 3), torch.nn.Flatten(), torch.nn.Linear(96, 2))
-        >>> from turnover.wrapping import top_sites
-        >>> top_sites(turnover.wrap(net, adapters=8), 0)
-        ['2.masked_input']
-    """
-    root = wrapped_root(model)
-    sites = [site.path for site in masking_of(root).recipe.sites]
-    blocks = [[bottleneck_of(end) for end in block.ends] for block in find_blocks(root)]
-    masked = [own for own in blocks if any(site in sites for site in own)]
-    if not masked:
-        raise PlanError([f"no block of this model has a masked adapter. Name the sites yourself: {listed(sites)}."])
-    if isinstance(layers, bool) or not isinstance(layers, int) or not 0 <= layers <= len(masked):
-        raise PlanError([f"layers={layers!r}: {len(masked)} blocks have masks. Give a number from 0 to {len(masked)}."])
-    below = {site for own in masked[: len(masked) - layers] for site in own}
-    return [site for site in sites if site not in below]
+def _warnings(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
+    for site in sites:
+        if site.zero.keeps is False:
+            yield (
+                f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
+                f"learn every instance.{f' Use {site.zero.instead!r} instead.' if site.zero.instead else ''}"
+            )
+    yield from _narrow_warnings(sites)
+    packed = quantized_in(model)
+    if packed and not any(parameter.requires_grad for parameter in model.parameters()):
+        yield (
+            f"{listed(packed)}: quantized already, and no parameter of this model learns, so its masks cannot be "
+            "trained. Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask "
+            "it: turnover.integrations.lora_sites(model)."
+        )
 
 
-def only_at(model: nn.Module, sites: Sequence[str]) -> nn.Module:
-    """Return a model that shares all weights with a wrapped one and has its masks at some of its sites only.
+def _narrow_warnings(sites: Sequence[SitePlan]) -> list[str]:
+    return [
+        f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of {1 - site.keep:.0%} of the "
+        "instances trains nothing that passes through it. Mask a wider module."
+        for site in sites
+        if site.width == 1
+    ]
 
-    For scoring: what lies below the first of these sites is the full network's and runs once per query. The masks that
-    stay are those that were trained.
 
-    Args:
-        model: a trained, wrapped model, without replicas.
-        sites: paths of some of its sites, as `top_sites` gives them.
+def _cost_of_narrow(sites: Sequence[SitePlan]) -> Iterator[str]:
+    """Yield which layers are so narrow that masks cost accuracy; docs/models.md has what was measured."""
+    widths = {site.path: site.width for site in sites if site.width is not None}
+    narrow = [f"{path!r} ({width} units)" for path, width in widths.items() if width < _NARROW]
+    if narrow:
+        yield (
+            f"{', '.join(narrow)}: masks on layers of fewer than {_NARROW} units cost accuracy. Mask a wider one, at "
+            "best the input of the output layer."
+        )
 
-    Example:
-        >>> import torch, turnover
-        >>> layers = [torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8), torch.nn.ReLU()]
-        >>> net = torch.nn.Sequential(*layers, torch.nn.Linear(8, 2, bias=False))
-        >>> from turnover.wrapping import only_at
-        >>> top = only_at(turnover.wrap(net, at=["1", "3"]), ["3"])
-        >>> with turnover.instances([0, 1]):
-        ...     top(torch.zeros(2, 8)).shape
-        torch.Size([2, 2])
-    """
-    root = wrapped_root(whole_model(model))
-    masking = masking_of(root)
-    recipe, learned = masking.recipe, masking.learned
-    paths = [site.path for site in recipe.sites]
-    if isinstance(sites, str) or not isinstance(sites, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise PlanError([f"`sites` must be a list of sites of this model ({listed(paths)}), got {sites!r}."])
-    unknown = [path for path in sites if path not in paths]
-    problems = [f"`sites` must name sites of this model ({listed(paths)}), got {path!r}." for path in unknown]
-    if not sites:
-        problems.append(f"no site is given. Name one of {listed(paths)}.")
-    if recipe.replicas > 1:
-        problems.append("the model has replicas. Scoring at fewer sites needs a model without: replicas=1.")
-    if recipe.mode != "forward":
-        problems.append(f"mode={recipe.mode!r} masks what learns; fewer sites go with mode='forward'.")
+
+def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
+    """Yield what is worth knowing of sites that work but not as one may think."""
+    outputs = [site.path for site in sites if site.zero.at_output]
+    if outputs:
+        yield f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
+    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
+    if recurrent:
+        yield (
+            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
+            "reads h_n goes around the mask; read output[:, -1] instead."
+        )
+
+
+# What a forward pass and gradients on an example show
+
+
+def _with_example(made: Plan, model: nn.Module, flow: Flow, example: Any) -> Plan:
+    """Return the plan with widths, batch dimensions, sites that run and leaks measured on a wrapped copy."""
+    args: tuple[Any, ...] = tuple(example) if isinstance(example, tuple | list) else (example,)
+    kwargs: dict[str, Any] = {}
+    if isinstance(example, Mapping):
+        args, kwargs = (), dict(example)
+    root = build(copy_of(model), made.recipe, flow).train()
+    ids = torch.arange(_rows((*args, *kwargs.values())))
+    problems = list(made.problems)
+    reached: set[str] = set()
+    hooks = [
+        root.get_submodule(site.path).register_forward_hook(lambda *_, path=site.path: reached.add(path))
+        for site in made.sites
+    ]
+    try:
+        with torch.no_grad(), instances(ids):
+            root(*args, **kwargs)
+    except SiteNotReachedError:
+        missed = [site.path for site in made.sites if site.path not in reached]
+        problems.append(
+            f"never called on this example: {', '.join(map(repr, missed))}. Leave them out of `at`, "
+            "or name the modules to mask."
+        )
+    except TurnOverError as error:
+        problems.append(str(error))
+    except Exception as error:
+        raise PlanError(
+            [f"the model fails on the example ({type(error).__name__}: {error}). Give what the model takes."]
+        ) from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    learned = masking_of(root).learned
+    sites = tuple(
+        replace(
+            site,
+            width=learned.widths[index] or site.width,
+            batch_dim=site.batch_dim if (dim := learned.batch_dims[index]) is None else dim,
+            runs=site.path in reached,
+        )
+        for index, site in enumerate(made.sites)
+    )
+    narrow = [warning for warning in _narrow_warnings(sites) if warning not in made.warnings]
+    made = replace(made, sites=sites, problems=tuple(problems), warnings=(*made.warnings, *narrow))
     if problems:
-        raise PlanError(problems)
-    numbers = [number for number, path in enumerate(paths) if path in sites]
-    chosen = replace(recipe, sites=tuple(recipe.sites[number] for number in numbers), adapters=None)
-    top = build(without_masks(sharing(root)), chosen)
-    widths, batch_dims = ([values[number] for number in numbers] for values in (learned.widths, learned.batch_dims))
-    masking_of(top).adopt_learned(Learned(learned.passes, widths, batch_dims))
-    return top
+        return made
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = measure_leaks(
+                root,
+                ids=ids,
+                forward=lambda: logits_of(root(*args, **kwargs)),
+                row_loss=lambda outputs, row: outputs[row : row + 1].square().sum(),
+                rows=_EXAMPLE_ROWS,
+            )
+    except TurnOverError:  # outputs that are not rows of numbers: the expected leaks stand
+        return made
+    return replace(made, leaks=report.leaks, leaks_measured=True)
+
+
+def _rows(values: Sequence[Any]) -> int:
+    """Return the number of rows of the example: that of its first tensor."""
+    for value in values:
+        if isinstance(value, Tensor) and value.dim() > 0:
+            if not len(value):
+                raise PlanError(["the example has no rows. Give a few: example=x[:4]."])
+            return len(value)
+    raise PlanError(
+        ["the example holds no tensor with rows. Give what the model takes: example=x, (x1, x2) or {name: x}."]
+    )

@@ -32,8 +32,7 @@ from turnover.applications import (
 from turnover.runs import Curves
 from turnover.ui.html import Headline, ReportData
 from turnover.ui.html.sections import Cell, ShownRow
-from turnover.wrapping import AuditReport
-from turnover.wrapping._leaks import Leak
+from turnover.wrapping import AuditReport, Leak
 
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\"> & more"
 TEXTS = ["a gorgeous film that never bores", "flat, tired and far too long", "the plot is a mess", HOSTILE]

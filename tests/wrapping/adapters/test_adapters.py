@@ -23,7 +23,7 @@ from tests.wrapping.adapter_models import (
 from tests.wrapping.models import ADAM, run, train
 from turnover.layers import masking_of
 from turnover.wrapping import Adapters
-from turnover.wrapping.adapters.module import Adapter, adapters_in
+from turnover.wrapping.adapters import Adapter, adapters_in
 
 ENDS = {
     "bert": ("bert.encoder.layer.{}.attention.output.dense", "bert.encoder.layer.{}.output.dense"),

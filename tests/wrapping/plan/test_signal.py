@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.wrapping.plan.result import REFERENCE_ROWS, REFERENCE_SIGNAL, expected_signal
+from turnover.wrapping import expected_signal
 
 
 def mlp(width=512):
@@ -13,9 +13,9 @@ def mlp(width=512):
 
 
 def test_the_reference_is_itself():
-    plan = turnover.plan(mlp(), at=["0"], n=REFERENCE_ROWS)
+    plan = turnover.plan(mlp(), at=["0"], n=1437)
     assert plan.signal.ratio == pytest.approx(1)
-    assert plan.signal.signal_to_noise == REFERENCE_SIGNAL
+    assert plan.signal.signal_to_noise == 0.45
 
 
 def test_four_replicas_or_four_times_the_width_or_half_the_rows_double_it():

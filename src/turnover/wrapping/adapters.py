@@ -1,28 +1,267 @@
-"""Adapters as a user asks for them, where they go in a model, and everything that stands against it.
+"""Bottleneck adapters in a frozen transformer: finding blocks and output layers, planning, and putting adapters in.
 
-Every problem is a text that says what was given and what to do instead; all are collected, none is raised.
+An adapter is a child of the module whose output it changes, and a hook runs it: so all parameters of the model keep
+their names, and the code of the model stays as it is. Masks on the input of an output layer act on a child of that
+layer in the same way.
+
+Blocks are recognized by the names of the two modules that end their halves, not by their classes: most libraries keep
+to a few such names. The output layers are what the model registers behind its blocks. Every problem is a text that says
+what was given and what to do instead; all are collected, none is raised.
 """
 
 import copy
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from turnover.layers import AdapterRecipe, Dim
-from turnover.wrapping._flow import ZeroFlow
-from turnover.wrapping._leaks import Leak
-from turnover.wrapping._modules import EMBEDDINGS, is_called, is_norm, is_within, join, listed, quantized_in
-from turnover.wrapping._sites import At
+from turnover.layers import AdapterRecipe, Dim, SiteRecipe, remove_hooks
 
-from .find import TransformerBlock, find_blocks, find_head, has_linear, output_layers
-from .module import ACTIVATIONS, INPUT, NAME, Adapter, adapters_in, bottleneck_of, input_of, output_width, put_adapters
+from ._flow import BREAKS
+from ._modules import is_called, is_norm, is_within, join, listed, quantized_in, width_of
+from ._sites import At
 
-_BY_HAND = "Name the modules to put adapters after by hand: Adapters(after=['path', ...])"
+NAME = "adapter"
+INPUT = "masked_input"
+ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU}
+_NEAR_ZERO = 1e-3
 _FEWEST_UNITS = 2
+_BY_HAND = "Name the modules to put adapters after by hand: Adapters(after=['path', ...])"
+
+
+class Adapter(nn.Module):
+    """A bottleneck beside the identity: `x + up(activation(down(x)))`.
+
+    Near the identity at the start: the up-projection begins with small weights. They are not zero, so that the audit of
+    a fresh model sees gradients everywhere.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        size: int,
+        *,
+        activation: str = "gelu",
+        bias: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Draw the weights."""
+        super().__init__()
+        self.down = nn.Linear(width, size, device=device, dtype=dtype)
+        self.activation = ACTIVATIONS[activation]()
+        self.up = nn.Linear(size, width, bias=bias, device=device, dtype=dtype)
+        self._draw()
+
+    def drawn_anew(self) -> "Adapter":
+        """Return an adapter like this one with weights of its own."""
+        twin = copy.deepcopy(self)
+        twin.down.reset_parameters()
+        twin._draw()
+        return twin
+
+    def _draw(self) -> None:
+        nn.init.zeros_(self.down.bias)
+        nn.init.normal_(self.up.weight, std=_NEAR_ZERO)
+        if self.up.bias is not None:
+            nn.init.zeros_(self.up.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` with what the bottleneck adds."""
+        return x + self.up(self.activation(self.down(x)))
+
+
+def bottleneck_of(path: str) -> str:
+    """Return the path of the site in the adapter behind a module."""
+    return f"{path}.{NAME}.activation"
+
+
+def input_of(path: str) -> str:
+    """Return the path of the site at the input of an output layer."""
+    return f"{path}.{INPUT}"
+
+
+def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device | str | None = None) -> None:
+    """Put adapters into a model, which is changed, and freeze what does not learn.
+
+    New weights are made on `device`; None: on that of the module they follow.
+    """
+    root.requires_grad_(False)
+    for path in recipe.after:
+        module = root.get_submodule(path)
+        weight = next(module.parameters())
+        width = output_width(module)
+        assert width is not None  # the plan saw to it
+        adapter = Adapter(
+            width,
+            recipe.size,
+            activation=recipe.activation,
+            bias=recipe.bias,
+            device=device or weight.device,
+            dtype=weight.dtype,
+        )
+        module.add_module(NAME, adapter.train(module.training))
+        module.register_forward_hook(_through_adapter)
+    for path in recipe.inputs:
+        mask_input(root.get_submodule(path))
+    for path in recipe.head:
+        root.get_submodule(path).requires_grad_(True)
+    for module in root.modules():
+        if is_norm(module):
+            module.requires_grad_(recipe.norms)
+        # Nested tensors would reach the adapters, which take plain ones.
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+    for name in recipe.frozen:
+        root.get_parameter(name).requires_grad_(False)
+
+
+def mask_input(module: nn.Module) -> None:
+    """Give an output layer a place at its input where a mask can act."""
+    module.add_module(INPUT, nn.Identity().train(module.training))
+    module.register_forward_pre_hook(_through_masked_input, with_kwargs=True)
+
+
+def take_input(module: nn.Module) -> bool:
+    """Undo `mask_input`; return whether there was something to undo."""
+    if INPUT not in module._modules:
+        return False
+    del module._modules[INPUT]
+    remove_hooks(module._forward_pre_hooks, lambda hook: hook is _through_masked_input)
+    return True
+
+
+def output_width(module: nn.Module) -> int | None:
+    """Return the width of a module's output where its type or an attribute tells."""
+    width = width_of(module)
+    if width is None:
+        width = next((getattr(module, name, None) for name in ("out_features", "nf") if hasattr(module, name)), None)
+    return width if isinstance(width, int) else None
+
+
+def site_width(root: nn.Module, site: SiteRecipe) -> int | None:
+    """Return the number of units at a site, those in adapters and at inputs of output layers included."""
+    module = root.get_submodule(site.path)
+    if site.place == "input" and isinstance(module, nn.Linear):
+        return module.in_features
+    parent, _, name = site.path.rpartition(".")
+    owner = root.get_submodule(parent)
+    if isinstance(owner, Adapter) and name == "activation":
+        return owner.down.out_features
+    if isinstance(owner, nn.Linear) and name == INPUT:
+        return owner.in_features
+    return width_of(module)
+
+
+def adapters_in(model: nn.Module) -> list[str]:
+    """Return the paths of all adapters of a model."""
+    return [path for path, module in model.named_modules() if isinstance(module, Adapter)]
+
+
+def _through_adapter(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    adapter = module.get_submodule(NAME)
+    if isinstance(output, tuple):  # attention: what it saw, and its weights
+        return adapter(output[0]), *output[1:]
+    return adapter(output)
+
+
+def _through_masked_input(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x, *rest = args or (kwargs["input"],)  # the name that nn.Linear gives it
+    return (module.get_submodule(INPUT)(x), *rest), {name: value for name, value in kwargs.items() if name != "input"}
+
+
+# The module whose output ends the attention, and the one whose output ends the feed-forward part, of one block.
+_ENDS = (
+    ("attention.output.dense", "output.dense"),  # BERT, RoBERTa, ELECTRA and older ViT of Hugging Face
+    ("attention.o_proj", "mlp.fc2"),  # ViT
+    ("attention.out_lin", "ffn.lin2"),  # DistilBERT
+    ("attention.attn.o", "output.dense"),  # MPNet
+    ("self_attn", "linear2"),  # nn.TransformerEncoderLayer
+    ("self_attn.out_proj", "mlp.fc2"),  # CLIP, SigLIP
+    ("self_attn.out_proj", "fc2"),  # BART
+    ("attention.dense", "ffn_output"),  # ALBERT, whose blocks share one set of weights
+    ("attn.Wo", "mlp.Wo"),  # ModernBERT
+    ("self_attn.o_proj", "mlp.down_proj"),  # LLaMA and its kin
+    ("attn.proj", "mlp.fc2"),  # timm
+    ("attn.c_proj", "mlp.c_proj"),  # GPT-2
+)
+
+
+def find_blocks(model: nn.Module) -> list[tuple[str, list[str]]]:
+    """Return the transformer blocks of a model, in its order: class, and paths of the modules that end its halves."""
+    modules = dict(model.named_modules())
+    blocks: list[tuple[str, list[str]]] = []
+    for path, module in modules.items():
+        for ends in _ENDS:
+            full = [join(path, end) for end in ends]
+            # nn.TransformerEncoderLayer is the one whose attention is called as a whole.
+            whole = ends[0] != "self_attn" or isinstance(modules.get(full[0]), nn.MultiheadAttention)
+            if whole and all(end in modules for end in full):
+                blocks.append((type(module).__name__, full))
+                break
+    return blocks
+
+
+def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
+    """Return the modules with linear layers that stand behind all modules of `after`, on the outermost level.
+
+    A Hugging Face model names its backbone; there the head is all that stands beside it.
+    """
+    backbone = getattr(model, "base_model_prefix", None)
+    if isinstance(backbone, str) and backbone and all(path.startswith(f"{backbone}.") for path in after):
+        beside = [name for name, child in model.named_children() if name != backbone and has_linear(child)]
+        if beside:
+            return beside
+    prefix = ""
+    while True:
+        container = model.get_submodule(prefix)
+        names = [name for name, _ in container.named_children()]
+        inside = [name for name in names if any(is_within(path, [join(prefix, name)]) for path in after)]
+        if not inside:
+            return []
+        behind = names[names.index(inside[-1]) + 1 :]
+        head = [join(prefix, name) for name in behind if has_linear(container.get_submodule(name))]
+        if head or len(inside) > 1:
+            return head
+        prefix = join(prefix, inside[0])
+
+
+@dataclass(frozen=True)
+class OutputLayers:
+    """Paths of the linear layers of a head: whose inputs to mask, and whose outputs no mask covers."""
+
+    masked: tuple[str, ...]
+    open: tuple[str, ...]  # their outputs are not masked further on, so that their biases leak
+    paths: tuple[str, ...]  # of all of them
+
+
+def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:
+    """Return the linear layers of a head.
+
+    Layers that fit one behind the other are taken as a chain: the mask at the input of the next covers the output of
+    each, and the input of the first needs none. Side by side, or where something between them does not keep zero (a
+    LayerNorm), every input is masked.
+    """
+    parts = {join(top, path): part for top in head for path, part in model.get_submodule(top).named_modules()}
+    linears = {path: part for path, part in parts.items() if isinstance(part, nn.Linear)}
+    paths = tuple(linears)
+    chain = all(layer.out_features == following.in_features for layer, following in pairwise(linears.values()))
+    keeps = not any(is_norm(part) or isinstance(part, BREAKS) for part in parts.values())
+    if len(paths) > 1 and chain and keeps:
+        return OutputLayers(paths[1:], paths[-1:], paths)
+    return OutputLayers(paths, paths, paths)
+
+
+def has_linear(module: nn.Module) -> bool:
+    """Tell whether a module is or holds a linear layer."""
+    return any(isinstance(part, nn.Linear) for part in module.modules())
 
 
 @dataclass(frozen=True)
@@ -75,7 +314,6 @@ class AdapterPlan:
     recipe: AdapterRecipe | None = None  # None where none were asked for or they cannot be put in
     problems: tuple[str, ...] = ()  # why not, and what to do
     notes: tuple[str, ...] = ()  # what is worth knowing
-    zero: Mapping[str, ZeroFlow] = field(default_factory=dict)
 
 
 def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At) -> AdapterPlan:
@@ -106,29 +344,12 @@ def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At) -> 
     placed = _skeleton(model)
     put_adapters(placed, recipe, device="meta")
     notes = tuple(_notes(placed, recipe, blocks))
-    zero = {input_of(path): ZeroFlow(True) for path in recipe.inputs}
-    return AdapterPlan(placed, _sites(recipe, at), recipe, (), notes, zero)
+    return AdapterPlan(placed, _sites(recipe, at), recipe, (), notes)
 
 
-def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
-    """Yield the leaks to be expected in a model with adapters in place: what learns and lies under no mask."""
-    layers = output_layers(model, recipe.head)
-    for path, module in model.named_modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            full = join(path, name)
-            if not parameter.requires_grad:
-                continue
-            if is_norm(module):
-                yield Leak(full, "normalization")
-            elif isinstance(module, EMBEDDINGS):
-                yield Leak(full, "embedding")
-            elif name == "bias" and (path in layers.open or path.endswith(f".{NAME}.up")):
-                yield Leak(full, "bias without a mask")
-            elif path not in layers.paths and f".{NAME}." not in full:
-                yield Leak(full, "no mask near")
-
-
-def _after(model: nn.Module, options: Adapters, blocks: Sequence[TransformerBlock], problems: list[str]) -> list[str]:
+def _after(
+    model: nn.Module, options: Adapters, blocks: Sequence[tuple[str, list[str]]], problems: list[str]
+) -> list[str]:
     """Return the modules to put adapters after."""
     if options.after is None:
         if not blocks:
@@ -137,8 +358,8 @@ def _after(model: nn.Module, options: Adapters, blocks: Sequence[TransformerBloc
                 f"{listed(_linears(model))}."
             )
             return []
-        chosen = _chosen_blocks(options.layers, blocks, problems)
-        after = [end for block in chosen for end in block.ends]
+        numbers = _block_numbers(options.layers, len(blocks), problems)
+        after = [end for number in numbers for end in blocks[number][1]]
     else:
         modules = dict(model.named_modules())
         given = [options.after] if isinstance(options.after, str) else list(options.after)
@@ -154,18 +375,17 @@ def _after(model: nn.Module, options: Adapters, blocks: Sequence[TransformerBloc
     return after
 
 
-def _chosen_blocks(layers: Any, blocks: Sequence[TransformerBlock], problems: list[str]) -> list[TransformerBlock]:
-    count = len(blocks)
+def _block_numbers(layers: Any, count: int, problems: list[str]) -> Sequence[int]:
     if layers is None or (type(layers) is int and 1 <= layers <= count):
-        return list(blocks if layers is None else blocks[-layers:])
+        return range(0 if layers is None else count - layers, count)
     numbers = layers if isinstance(layers, Sequence) and not isinstance(layers, str) else ()
     if not numbers or not all(type(number) is int and -count <= number < count for number in numbers):
         problems.append(
             f"Adapters(layers={layers!r}): the model has {count} blocks. Give how many of the top ones (1 to {count}), "
             f"or a list of numbers from 0 to {count - 1}."
         )
-        return list(blocks)
-    return [blocks[number] for number in sorted({number % count for number in numbers})]
+        return range(count)
+    return sorted({number % count for number in numbers})
 
 
 def _head(model: nn.Module, options: Adapters, after: Sequence[str], problems: list[str]) -> list[str]:
@@ -273,10 +493,8 @@ def _near(model: nn.Module, path: str) -> str:
     return f"Near misses: {listed(close)}." if close else f"Linear layers: {listed(_linears(model))}."
 
 
-def _biases(model: nn.Module, paths: Sequence[str]) -> Iterator[str]:
-    for path in paths:
-        if model.get_submodule(path)._parameters.get("bias") is not None:
-            yield f"{path}.bias"
+def _biases(model: nn.Module, paths: Sequence[str]) -> list[str]:
+    return [f"{path}.bias" for path in paths if model.get_submodule(path)._parameters.get("bias") is not None]
 
 
 def _skeleton(model: nn.Module) -> nn.Module:
@@ -299,8 +517,8 @@ def _sites(recipe: AdapterRecipe, at: At) -> dict[str, Dim | None]:
     return own | dict.fromkeys([at] if isinstance(at, str) else at)
 
 
-def _notes(placed: nn.Module, recipe: AdapterRecipe, blocks: Sequence[TransformerBlock]) -> Iterator[str]:
-    kind = f" ({', '.join(dict.fromkeys(block.kind for block in blocks))})" if blocks else ""
+def _notes(placed: nn.Module, recipe: AdapterRecipe, blocks: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
+    kind = f" ({', '.join(dict.fromkeys(kind for kind, _ in blocks))})" if blocks else ""
     count = sum(p.numel() for path in recipe.after for p in placed.get_submodule(f"{path}.{NAME}").parameters())
     head = sum(p.numel() for path in recipe.head for p in placed.get_submodule(path).parameters() if p.requires_grad)
     learns = f"{count:,} parameters in {len(recipe.after)} adapters"
