@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.ui.terminal.conftest import call_turnover, rejected
-from turnover.ui.terminal.evaluate import _methods
+from turnover.ui.terminal.evaluate import _runnable
 
 FEW = ("--subsets", "3", "--queries", "6")
 
@@ -69,7 +69,7 @@ def test_every_method_that_is_installed_is_measured_on_the_rows_of_a_table(turno
     table = shutil.copytree(runs["table"], tmp_path / "RUN")
     said = turnover_("evaluate", table, "--metrics", "lds", *FEW, "--method", "all", "--json")
     assert said.code == 0, said.err
-    assert len(said.data["rows"]) == 2 + len(_methods(["all"]))
+    assert len(said.data["rows"]) == 2 + len(_runnable())
     assert {row["method"]: row["problems"] for row in said.data["rows"] if row["problems"]} == {}
 
 
@@ -78,9 +78,8 @@ def test_all_stands_for_every_method_that_is_installed(monkeypatch):
     monkeypatch.setattr(
         "turnover_bench.baselines.packages.package_method.is_installed", lambda package: package == "captum"
     )
-    assert "captum-tracin" in _methods(["all"])
-    assert _methods(["tracin", "all", "captum-tracin"])[:2] == ("tracin", "feldman-zhang")
-    assert "trak" not in _methods(["all"])
+    assert "captum-tracin" in _runnable()
+    assert "trak" not in _runnable()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page of commands shows what the commands say."""
 
+import runpy
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -7,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from turnover.runs.config import RunConfig
-from turnover.ui.terminal.help_page import help_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "commands.md"
@@ -15,16 +15,14 @@ PAGE = ROOT / "docs" / "commands.md"
 
 @pytest.fixture(scope="module")
 def page():
-    return help_page()
+    return runpy.run_path(str(ROOT / "docs" / "hooks" / "commands.py"))["help_page"]()
 
 
 def test_the_page_of_commands_is_up_to_date(page):
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     if not {f"{package}=={version(package)}" for package in ("rich", "typer")} <= set(pinned):
         pytest.skip("the page is drawn by rich and typer as constraints.txt pins them")
-    assert PAGE.read_text(encoding="utf-8") == page, (
-        "write it anew: python -m turnover.ui.terminal.help_page > docs/commands.md"
-    )
+    assert PAGE.read_text(encoding="utf-8") == page, "write it anew: python docs/hooks/commands.py > docs/commands.md"
 
 
 def test_the_page_shows_the_help_of_every_command(page):

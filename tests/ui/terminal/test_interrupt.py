@@ -12,7 +12,7 @@ import pytest
 
 from tests.ui.small_runs import reviews
 from tests.ui.terminal.conftest import Said, call_turnover, rejected
-from turnover.ui.terminal.terminal import Bars
+from turnover.ui.terminal.command import Bars
 
 OPTIONS = "--hidden 64 --replicas 3 --epochs 20 --batch-size 8 --validation 0.2 --test 0.2".split()
 

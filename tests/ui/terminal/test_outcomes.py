@@ -10,18 +10,18 @@ import pytest
 import typer
 
 from turnover.errors import RunError, TurnOverWarning
-from turnover.ui.terminal.outcomes import Stopped, as_called, guarded, own_name, resumable
+from turnover.ui.terminal.command import Stopped, Terminal, as_called, command, own_name, resumable
 
 
 def ending(error: BaseException | None, **options: bool) -> int:
     """Return the exit code of a command in which this happens."""
 
-    def command(*, as_json: bool = False, debug: bool = False) -> None:
+    def fails(terminal: Terminal) -> None:
         if error is not None:
             raise error
 
     try:
-        guarded(command)(**options)
+        command(fails)(**options)
     except typer.Exit as end:
         return end.exit_code
     return 0
@@ -66,12 +66,17 @@ def test_ctrl_c_within_what_can_be_resumed_says_how():
 
 
 def test_warnings_are_remarks_without_lines_of_code(capsys):
-    def command(*, as_json: bool = False, debug: bool = False) -> None:
+    def warns(terminal: Terminal) -> None:
         warnings.simplefilter("always")
         warnings.warn("a small thing.", TurnOverWarning, stacklevel=1)
 
-    guarded(command)()
+    command(warns)()
     assert capsys.readouterr().err == "note: a small thing.\n"
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    Terminal(as_json=True).result({"a": [float("nan"), 1.5], "b": {"c": float("inf")}})
+    assert "".join(capsys.readouterr().out.split()) == '{"a":[null,1.5],"b":{"c":null}}'
 
 
 @pytest.fixture

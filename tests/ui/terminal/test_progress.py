@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from turnover.ui.terminal.progress import Bars
+from turnover.ui.terminal.command import Bars
 
 
 def said_of(*steps, terminal):

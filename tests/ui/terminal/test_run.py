@@ -15,9 +15,8 @@ from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.runs.run import open_run
 from turnover.storage import digest_of, to_record
-from turnover.ui.terminal.finished_run import print_next, took
-from turnover.ui.terminal.run import _folder_for
-from turnover.ui.terminal.terminal import Terminal
+from turnover.ui.terminal.command import Terminal
+from turnover.ui.terminal.run import _folder_for, print_next, took
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from PIL import Image
 
 from turnover.errors import DataFileError
 from turnover.ui.pictures import as_png
-from turnover.ui.terminal.queries import image_query
+from turnover.ui.terminal.explain import image_query
 from turnover.ui.web.site import MOST_PIXELS, read_upload
 
 

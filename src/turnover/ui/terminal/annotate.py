@@ -1,19 +1,22 @@
-"""`turnover annotate`: likely label errors to an annotation tool, and the labels of people back."""
+"""Other tools: `turnover annotate` sends label errors to an annotation tool; `--track` tells trackers about a run."""
 
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
-from turnover.applications import LabelError, examine_memorized, example_duplicates, find_label_errors
+from turnover.applications import LabelError, examine_memorized, example_duplicates, find_label_errors, leak_audit
 from turnover.errors import ApplicationError, DataFileError
 from turnover.integrations import (
     AnnotationItem,
+    TrackerName,
     argilla_records,
+    check_tracker,
     label_studio_config,
     label_studio_tasks,
+    open_tracker,
     read_annotations,
 )
 from turnover.runs import Run, check_apart
@@ -21,9 +24,8 @@ from turnover.storage import write_atomically
 from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
 
+from .command import RunPath, Terminal, check_unused, opened
 from .drawing import plain
-from .options import AsJson, Debug, OnDevice, RunPath, check_unused, open_with_executor
-from .terminal import Terminal
 
 _MOST = 1000
 
@@ -36,6 +38,7 @@ class Tool(StrEnum):
 
 
 def annotate(
+    terminal: Terminal,
     folder: RunPath,
     out: Annotated[
         Path,
@@ -54,9 +57,6 @@ def annotate(
         Path | None, typer.Option(metavar="EXPORT", help="Export of the tool (JSON), with the labels that people gave.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
-    as_json: AsJson = False,
-    device: OnDevice = None,
-    debug: Debug = False,
 ) -> None:
     """Send likely label errors to Label Studio or Argilla, and take corrected labels back.
 
@@ -70,8 +70,7 @@ def annotate(
 
     - turnover annotate runs/reviews --labels export.json --out reviews.corrected.csv
     """
-    terminal = Terminal(as_json=as_json)
-    run = open_with_executor(folder)
+    run = opened(folder)
     if run.rows.numeric:
         raise ApplicationError(
             "labels of this run are numbers, and tasks offer classes. Correct them on the live page: turnover serve."
@@ -103,7 +102,7 @@ def annotate(
     _write(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
     if tool is Tool.LABEL_STUDIO:
         _write(interface, label_studio_config(run.rows.kind, run.label_names))
-    if as_json:
+    if terminal.as_json:
         terminal.result({"tasks": len(tasks), "files": [str(file) for file in written]})
         return
     terminal.words.print(plain(f"{count(len(tasks), 'likely label error')}: {out}"))
@@ -180,3 +179,40 @@ def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> No
     )
     if corrected.note:
         terminal.words.print(plain(corrected.note), style="yellow")
+
+
+# Experiment trackers
+
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help=f"Tracker to log the run to: {', '.join(get_args(TrackerName))}; once for each. Files go to RUN/TRACKER.",
+    ),
+]
+
+
+def check_trackers(names: list[str] | None) -> None:
+    """Raise where a tracker cannot be opened, before anything is trained."""
+    for name in names or ():
+        check_tracker(name)
+
+
+def track(run: Run[Any], names: list[str] | None) -> None:
+    """Log learning curves by epoch, then results, the share of likely label errors and the audit, to trackers."""
+    if not names:
+        return
+    curves = {name if name == "accuracy" else f"loss_{name}": curve for name, curve in run.curves.as_dict().items()}
+    epochs = max(map(len, curves.values()), default=0)
+    found = {f"result_{name}": float(value) for name, value in run.about.results.items() if value is not None}
+    errors = find_label_errors(run, examine_memorized(run, example_duplicates(run.examples, run.x)))
+    audited = leak_audit(run.model, run.train_data)
+    found["likely_label_errors"] = errors.count / errors.rows
+    found |= {"audit_share": audited.share, "audit_gradient_share": audited.gradient_share}
+    for name in names:
+        with open_tracker(name, run.folder.path / name, run=run.folder.path.resolve().name) as tracker:
+            for epoch in range(epochs):
+                known = {title: curve[epoch] for title, curve in curves.items() if epoch < len(curve)}
+                tracker.log(known, step=epoch + 1)
+            tracker.log(found, step=epochs)

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 # Where each command is, and the first line of its help, so that a list of all loads none.
 COMMANDS = {
-    "demo": ("demo", "Find label errors among handwritten digits, in two minutes and without a download."),
+    "demo": ("run", "Find label errors among handwritten digits, in two minutes and without a download."),
     "run": ("run", "Train once on your data, score every training row and write a report."),
     "explain": ("explain", "Show the training examples behind a prediction."),
     "cleanse": ("cleanse", "Drop the harmful training rows, and write the data without them."),
-    "memorized": ("memorized", "Show what was memorized, and which labels are likely errors."),
+    "memorized": ("explain", "Show what was memorized, and which labels are likely errors."),
     "annotate": (
         "annotate",
         "Send likely label errors to Label Studio or Argilla, and take corrected labels back.",
     ),
-    "audit": ("audit", "Measure what leaks from a training row into its flipped subnetwork."),
-    "report": ("report", "Write the report of a run: one HTML file that needs no network."),
-    "serve": ("serve", "Serve a live page that explains predictions."),
+    "audit": ("evaluate", "Measure what leaks from a training row into its flipped subnetwork."),
+    "report": ("evaluate", "Write the report of a run: one HTML file that needs no network."),
+    "serve": ("evaluate", "Serve a live page that explains predictions."),
     "evaluate": ("evaluate", "Compare the scores of a run, and of other methods on its rows, with retraining."),
 }
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -99,8 +99,8 @@ def _loaded(name: str) -> Any:
     """Return a command with its options, imported now."""
     import typer
 
-    from .outcomes import guarded
+    from .command import command
 
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", context_settings=_HELP_OPTIONS)
-    alone.command(name)(guarded(function_of(name)))
+    alone.command(name)(command(function_of(name)))
     return typer.main.get_command(alone)

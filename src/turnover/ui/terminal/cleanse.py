@@ -30,16 +30,15 @@ from turnover.runs import (
 from turnover.ui.html import METHODS, nothing_learned, significantly_harmful, unit_sentence
 from turnover.ui.words import count, duration, label_words, power_of, unit
 
+from .command import OnRay, RunPath, Terminal, check_unused, opened, resumable
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_with_executor
-from .outcomes import resumable
-from .terminal import Terminal
 
 _SHOWN = 10
 _SEEDS = 4
 
 
 def cleanse(
+    terminal: Terminal,
     folder: RunPath,
     drop: Annotated[
         str,
@@ -69,9 +68,6 @@ def cleanse(
         bool, typer.Option("--raw", help="Write texts in removed.csv as they are, also those that look like formulas.")
     ] = False,
     ray: OnRay = None,
-    as_json: AsJson = False,
-    device: OnDevice = None,
-    debug: Debug = False,
 ) -> None:
     """Drop the harmful training rows, and write the data without them.
 
@@ -86,8 +82,7 @@ def cleanse(
 
     - turnover cleanse runs/reviews --drop significant --retrain --out reviews.clean.csv
     """
-    terminal = Terminal(as_json=as_json)
-    run = open_with_executor(folder, ray=ray)
+    run = opened(folder, ray)
     if not retrain:
         check_unused({"--seeds": seeds}, "it is the number of trainings of the retraining check. Give --retrain, too.")
     check_cleansing_options(run, drop=drop, level=level, retrain=retrain)
@@ -98,10 +93,22 @@ def cleanse(
         removed = removed_rows(run, cleansing)
     written = write_cleansing(run, removed, file, raw=raw)
     check = _check(run, cleansing, seeds or _SEEDS, terminal) if retrain else None
-    if as_json:
-        terminal.result({**_as_data(cleansing, removed, written, check), "warning": nothing_learned(run)})
-    else:
+    if not terminal.as_json:
         _print(run, cleansing, removed, written, check, terminal)
+        return
+    gone = [{"row": row.row, "name": row.name, "label": row.label, "reason": str(row.why)} for row in removed]
+    terminal.result(
+        {
+            **cleansing.as_dict(),
+            "removed": gone,
+            "cleaned": str(written.path),
+            "cleaned_rows": written.rows,
+            "removed_list": str(written.path.with_name(REMOVED)),
+            "note": written.note,
+            "retraining_check": None if check is None else {**check.as_dict(), "verdict": str(check)},
+            "warning": nothing_learned(run),
+        }
+    )
 
 
 def _check(run: Run[Any], cleansing: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
@@ -114,20 +121,6 @@ def _check(run: Run[Any], cleansing: Cleansing, seeds: int, terminal: Terminal) 
         "stopped. The files are written; finished trainings are kept, and the same command with --force resumes."
     ):
         return check_cleansing(run, cleansing, seeds=seeds, progress=terminal.aside.is_terminal)
-
-
-def _as_data(
-    cleansing: Cleansing, removed: list[RemovedRow], written: CleanedFile, check: RetrainingCheck | None
-) -> dict[str, Any]:
-    return {
-        **cleansing.as_dict(),
-        "removed": [{"row": row.row, "name": row.name, "label": row.label, "reason": str(row.why)} for row in removed],
-        "cleaned": str(written.path),
-        "cleaned_rows": written.rows,
-        "removed_list": str(written.path.with_name(REMOVED)),
-        "note": written.note,
-        "retraining_check": None if check is None else {**check.as_dict(), "verdict": str(check)},
-    }
 
 
 def _notes(cleansing: Cleansing) -> list[str]:

@@ -1,7 +1,7 @@
 """Rows on a terminal: text, cells or image, in which nothing is obeyed; what they share; lists of them by score."""
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,9 @@ from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
-from turnover.applications import HarmfulExample, InfluentialExample, NoiseFrom
-from turnover.ui.html import DISAGREE, NONE_SIGNIFICANT
+from turnover.applications import HarmfulExample, InfluentialExample
 from turnover.ui.pictures import as_image
-from turnover.ui.words import cell_text, power_of, score, unit
+from turnover.ui.words import cell_text, score, unit
 
 SHARED = "bold cyan"
 """The style of what a row shares with the one beside it."""
@@ -72,28 +71,6 @@ def score_text(example: HarmfulExample | InfluentialExample, power: int, style: 
     """Return the score of an example with its standard error, dim where it has one and is not significant."""
     dim = "" if example.significant or example.stderr is None else "dim"
     return Text(score(example.score, example.stderr, power), style=dim if style is None else style)
-
-
-def ranking(
-    title: str,
-    examples: Sequence[InfluentialExample],
-    significant: int,
-    noise_from: NoiseFrom,
-    columns: Sequence[Column | str],
-    cells: Callable[[InfluentialExample, str], Iterable[RenderableType]],
-) -> Table:
-    """Return examples by score, with a word on what is not significant; `cells` of an example take its style."""
-    power = power_of(example.score for example in examples)
-    table = listing(plain(title, "bold"), scores(power), *columns)
-    for place, example in enumerate(examples):
-        if place == significant == 0 and noise_from:
-            table.add_row("┄" * 14, *[""] * (len(columns) - 1), Text(NONE_SIGNIFICANT, style="dim italic"))
-        style = "" if example.significant or noise_from is None else "dim"
-        *others, last = cells(example, style)
-        if style and significant:
-            last = Group(last, Text(DISAGREE, style="dim italic"))
-        table.add_row(score_text(example, power, style), *others, last)
-    return table
 
 
 def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:

@@ -1,26 +1,129 @@
-"""`turnover evaluate`: the scores of a run against retraining."""
+"""Commands that show a finished run or measure it: `report`, `serve`, `audit` and `evaluate`."""
 
 import contextlib
+import webbrowser
 from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.table import Table as Drawn
+from rich.panel import Panel
+from rich.table import Table
 
-from turnover.errors import ApplicationError, MissingExtraError
-from turnover.evaluation import METRICS, Metric, Table, View, find_method, installed_methods
+from turnover.applications import leak_audit
+from turnover.errors import ApplicationError, MissingExtraError, RunError
+from turnover.evaluation import METRICS, Metric, View, find_method, installed_methods
+from turnover.evaluation import Table as Measured
 from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_wrong
 from turnover.ui.words import count, duration, percent
+from turnover.wrapping import AuditReport
 
-from .drawing import plain
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_with_executor
-from .outcomes import resumable
-from .terminal import Terminal
+from .annotate import Track, check_trackers, track
+from .command import OnRay, RunPath, Terminal, check_unused, opened, resumable
+from .drawing import numbers, plain, visible
 
 _USUAL = RunEvaluation()
 
 
+def report(
+    terminal: Terminal,
+    folder: RunPath,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    trackers: Track = None,
+) -> None:
+    """Write the report of a run: one HTML file that needs no network.
+
+    report.json beside it holds the same data. With --track, learning curves, accuracy, the share of likely label errors
+    and the audit are logged to an experiment tracker, too.
+
+    Example: turnover report runs/reviews --open
+    """
+    from turnover.ui.html import write_report
+
+    check_trackers(trackers)
+    run = opened(folder)
+    with terminal.aside.status("writing the report"):
+        page = write_report(run)
+        track(run, trackers)
+    if not terminal.as_json:
+        terminal.words.print(f"Report: [bold]{page}[/bold]", soft_wrap=True)
+    if show:
+        with contextlib.suppress(webbrowser.Error):
+            show = not webbrowser.get().open(page.resolve().as_uri())
+        if show:
+            raise RunError(
+                f"there is no browser to open here (no display?). The report is written: copy {str(page)!r} to a "
+                "machine with a browser and open it there, or read it over the network: turnover serve "
+                f"{page.parent}"
+            )
+    # Last, so that where no browser opens the error is the only JSON.
+    if terminal.as_json:
+        terminal.result({"report": str(page), "data": str(page.with_suffix(".json"))})
+
+
+def serve(
+    terminal: Terminal,
+    folder: RunPath,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond this machine, visitors need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="TURNOVER_TOKEN", help="Token that visitors must send; generated where one is needed."),
+    ] = None,
+) -> None:
+    """Serve a live page that explains predictions.
+
+    Type a sentence or upload an image to see the prediction and the training rows behind it; mark wrong labels and
+    download the corrected file. Ctrl-C stops it.
+
+    Example: turnover serve runs/reviews --port 8080
+    """
+    run = opened(folder)
+    from turnover.ui.web import open_server  # the web server is an extra, which the other commands do without
+
+    for path in run.changed_data():
+        changed = f"{visible(path)} changed since the run, which knows its former rows only."
+        terminal.aside.print(changed, style="yellow")
+    server = open_server(run, host=host, port=port, token=token)
+    if terminal.as_json:
+        terminal.result({"run": str(folder), "address": server.address})
+    else:
+        terminal.words.print(f"Open in a browser: [bold]{server.address}[/bold]   (Ctrl-C stops it)", soft_wrap=True)
+    server.run()
+
+
+def audit(terminal: Terminal, folder: RunPath) -> None:
+    """Measure what leaks from a training row into its flipped subnetwork.
+
+    The flipped subnetwork of a row must never learn it. What leaks there makes scores too small.
+
+    Example: turnover audit runs/reviews
+    """
+    run = opened(folder)
+    audited = leak_audit(run.model, run.train_data)
+    if terminal.as_json:
+        terminal.result(audited.to_dict())
+    else:
+        _print_audit(audited, terminal)
+
+
+def _print_audit(report: AuditReport, terminal: Terminal) -> None:
+    style = "green" if report.clean else "yellow"
+    terminal.words.print(Panel(plain(report.verdict), border_style=style, title="Leak audit"))
+    if report.leaks:
+        shares = (numbers("share of elements"), numbers("share of gradient"))
+        table = Table("parameter", "cause", *shares, "what to change", title="Leaks", title_justify="left")
+        for leak in sorted(report.leaks, key=lambda leak: -(leak.gradient_share or 0.0)):
+            shares = ("?" if share is None else percent(share) for share in (leak.share, leak.gradient_share))
+            table.add_row(leak.name, leak.cause, *shares, leak.cure)
+        terminal.words.print(table)
+    parameters = f"{report.parameters:,} trainable parameters"
+    terminal.words.print(f"Measured on {count(report.rows, 'training row')}, {parameters}.", style="dim")
+
+
 def evaluate(
+    terminal: Terminal,
     folder: RunPath,
     metrics: Annotated[
         str,
@@ -47,9 +150,6 @@ def evaluate(
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
     ray: OnRay = None,
-    as_json: AsJson = False,
-    device: OnDevice = None,
-    debug: Debug = False,
 ) -> None:
     """Compare the scores of a run, and of other methods on its rows, with retraining.
 
@@ -60,8 +160,7 @@ def evaluate(
 
     Example: turnover evaluate runs/reviews --subsets 50 --method kronfluence-ekfac --method trak
     """
-    terminal = Terminal(as_json=as_json)
-    run = open_with_executor(folder, ray=ray)
+    run = opened(folder, ray)
     chosen = _metrics(metrics, truth)
     if "lds" not in chosen:
         check_unused({"--subsets": subsets}, "only the metric lds trains on halves of the rows. Add it to --metrics.")
@@ -76,7 +175,8 @@ def evaluate(
         subsets=subsets or _USUAL.subsets,
         truth=truth,
         processes=processes,
-        methods=_methods(method or []),
+        # Each once, in the order given.
+        methods=tuple(dict.fromkeys(name for one in method or () for name in (_runnable() if one == "all" else [one]))),
     )
     known_wrong(run, evaluation)  # rejects what cannot be measured before anything is trained
     if evaluation.trainings:
@@ -84,10 +184,10 @@ def evaluate(
         terminal.aside.print(f"{count(evaluation.trainings, 'training')} of this run's network, about {foretold}.")
     with resumable("stopped. Finished trainings are kept; the same command resumes."):
         table = evaluate_run(run, evaluation, progress=terminal.aside.is_terminal)
-    if as_json:
+    if terminal.as_json:
         terminal.result(table.to_dict())
     else:
-        _print(run.rows.name, table, evaluation, terminal)
+        _print_evaluation(run.rows.name, table, evaluation, terminal)
 
 
 def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
@@ -103,15 +203,9 @@ def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS if metric in names)
 
 
-def _methods(given: list[str]) -> tuple[str, ...]:
-    """Return names of methods, each once, in the order given."""
-    names = dict.fromkeys(given)
-    return tuple(dict.fromkeys(name for one in names for name in (_runnable() if one == "all" else [one])))
-
-
 def _runnable() -> list[str]:
     """Return the names of all methods whose packages are installed."""
-    names = []
+    names: list[str] = []
     for name in installed_methods():
         with contextlib.suppress(MissingExtraError):
             find_method(name)
@@ -119,52 +213,34 @@ def _runnable() -> list[str]:
     return names
 
 
-def _print(name: str, table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
-    words = terminal.words
-    drawn = Drawn(title=plain(f"{name}: scores against retraining"), title_justify="left")
-    drawn.add_column("")
-    columns = _columns(table)
-    for head, _, _ in columns:
-        drawn.add_column(head, justify="right")
-    for place, row in enumerate(table.rows):
-        drawn.add_row(plain(row.method), *(cells[place] for _, cells, _ in columns))
-    for place, reference in enumerate(reference for _, _, reference in columns):
-        if reference is not None:
-            name, value = reference
-            drawn.add_row(name, *("" if other != place else value for other in range(len(columns))), style="dim")
-    words.print(drawn)
-    for row in table.rows:
+def _print_evaluation(name: str, table: Measured, evaluation: RunEvaluation, terminal: Terminal) -> None:
+    rows, columns = table.rows, _columns(table)
+    heads = (numbers(head) for head, _ in columns)
+    drawn = Table("", *heads, title=plain(f"{name}: scores against retraining"), title_justify="left")
+    for place, row in enumerate(rows):
+        drawn.add_row(plain(row.method), *(cells[place] for _, cells in columns))
+    if table.ceiling is not None and any(row.lds for row in rows):
+        drawn.add_row("ceiling set by retraining noise", f"{table.ceiling.value:.3f}", style="dim")
+    terminal.words.print(drawn)
+    for row in rows:
         for metric, why in row.problems.items():
-            words.print(plain(f"{row.method}, {metric}: {why}"), style="yellow")
+            terminal.words.print(plain(f"{row.method}, {metric}: {why}"), style="yellow")
     retrained = "without masks" if table.view == "plain" else "with masks, evaluated in full view"
-    words.print(
-        f"Networks were retrained {retrained}; the LDS uses {evaluation.subsets} random halves of the rows.",
-        style="dim",
-    )
+    used = f"Networks were retrained {retrained}; the LDS uses {evaluation.subsets} random halves of the rows."
+    terminal.words.print(used, style="dim")
 
 
-_Column = tuple[str, list[str], tuple[str, str] | None]
-
-
-def _columns(table: Table) -> list[_Column]:
-    """Return what was measured: head, a cell per method, and what to compare it with."""
-    rows, columns = table.rows, list[_Column]()
+def _columns(table: Measured) -> list[tuple[str, list[str]]]:
+    """Return what was measured: head, and a cell per method."""
+    rows, columns = table.rows, list[tuple[str, list[str]]]()
     if any(row.lds for row in rows):
-        cells = [
-            "–" if one is None else f"{one.value:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
-            for one in (row.lds for row in rows)
-        ]
-        ceiling = table.ceiling
-        reference = None if ceiling is None else ("ceiling set by retraining noise", f"{ceiling.value:.3f}")
-        columns.append(("LDS [95 % interval]", cells, reference))
+        found = (row.lds for row in rows)
+        cells = [f"{lds.value:.3f} [{lds.interval.low:.3f}, {lds.interval.high:.3f}]" if lds else "–" for lds in found]
+        columns.append(("LDS [95 % interval]", cells))
     for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
-        detections = [getattr(row, name) for row in rows]
-        if any(detections):
-            cells = [
-                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}"
-                for one in detections
-            ]
-            columns.append((f"label errors found {by}", cells, None))
+        found = [getattr(row, name) for row in rows]
+        if any(found):
+            cells = [f"{percent(one.found, 0)} in the first {percent(one.share, 0)}" if one else "–" for one in found]
+            columns.append((f"label errors found {by}", cells))
     cells = ["–" if row.seconds is None else duration(row.seconds) for row in rows]
-    columns.append(("time to train and score", cells, None))
-    return columns
+    return [*columns, ("time to train and score", cells)]

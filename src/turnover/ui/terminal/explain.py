@@ -1,9 +1,12 @@
-"""`turnover explain`: the training examples behind a prediction."""
+"""Commands that list training rows: `explain`, those behind a prediction; `memorized`, with likely label errors."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -15,31 +18,51 @@ from turnover.applications import (
     Examples,
     Explanation,
     Explanations,
+    Histogram,
     InfluentialExample,
+    LabelError,
+    LabelErrors,
+    NearDuplicates,
     NoiseFrom,
     Queries,
+    examine_memorized,
+    example_duplicates,
     explain_examples,
     find_errors,
-    plain,
+    find_label_errors,
+    find_near_duplicates,
     row_magnitudes,
+    row_queries,
 )
-from turnover.errors import ApplicationError
-from turnover.runs import Run, open_run
-from turnover.ui.html import METHODS, explanation_words, nothing_learned, shown_row
-from turnover.ui.words import count, label_words, percent, power_of, unit
+from turnover.errors import ApplicationError, DataFileError
+from turnover.runs import ColumnInputs, Run, checked_cells
+from turnover.ui.html import (
+    DISAGREE,
+    METHODS,
+    NONE_SIGNIFICANT,
+    Headline,
+    duplicates_headline,
+    explanation_words,
+    label_errors_headline,
+    memorized_headline,
+    nothing_learned,
+    shown_row,
+)
+from turnover.ui.pictures import pixels_for
+from turnover.ui.words import count, label_words, percent, power_of, score, unit
 
-from .drawing import draw_gallery, draw_value, ranking, score_text, visible
-from .drawing import plain as plain_text
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, executor_at
-from .queries import image_query, row_query, value_query
-from .terminal import Terminal
+from .command import OnRay, RunPath, Terminal, check_unused, opened
+from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores, visible
 
 # Cells of the row in question that are shown.
 _MOST_CELLS = 12
-_MOST_ERRORS = 3
+_MOST_EXPLAINED, _MOST_LISTED = 3, 10
+_BINS, _WIDEST = 16, 48
+_MOST_GROUPS, _MOST_OF_A_GROUP = 3, 3
 
 
 def explain(
+    terminal: Terminal,
     folder: RunPath,
     query: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A new text; for a table 'column=value, column=value' or JSON.")
@@ -53,7 +76,7 @@ def explain(
         bool, typer.Option("--errors", help="The most confident, or largest, errors on validation and test rows.")
     ] = False,
     most: Annotated[
-        int | None, typer.Option(min=1, help="Number of errors to explain.", show_default=str(_MOST_ERRORS))
+        int | None, typer.Option(min=1, help="Number of errors to explain.", show_default=str(_MOST_EXPLAINED))
     ] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Number of supporting and of opposing examples.")] = 5,
     relative: Annotated[
@@ -67,9 +90,6 @@ def explain(
         bool, typer.Option("--all-labels", help="Supporting examples of all labels, not only of the predicted one.")
     ] = False,
     ray: OnRay = None,
-    as_json: AsJson = False,
-    device: OnDevice = None,
-    debug: Debug = False,
 ) -> None:
     """Show the training examples behind a prediction.
 
@@ -87,97 +107,165 @@ def explain(
 
     - turnover explain runs/table --row 12 --relative
     """
-    terminal = Terminal(as_json=as_json)
-    run = open_run(folder, executor=executor_at(ray))
-    given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
-    _check_one({name for name, value in given.items() if value is not None})
+    run = opened(folder, ray)
+    examples = run.examples
+    asked = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) != 1:
+        problem = f"{' and '.join(given)} were given together" if given else "nothing to explain was given"
+        raise ApplicationError(f'{problem}. Give one of --query "a sentence", --row 0, --image FILE or --errors.')
     if not errors:
         check_unused({"--most": most}, "it is the number of errors. Give --errors, or -k for the number of examples.")
-    if run.rows.numeric or run.examples.groups:
-        has = "groups have no label of their own" if run.examples.groups else "labels of this run are numbers"
+    if run.rows.numeric or examples.groups:
+        has = "groups have no label of their own" if examples.groups else "labels of this run are numbers"
         check_unused({"--all-labels": all_labels}, f"{has}, and examples of all of them are shown. Leave it out.")
     with terminal.aside.status("looking for the examples behind it"):
-        same_label = False if all_labels else "supporting"
         magnitudes = row_magnitudes(run.influence, run.self_influence) if relative else None
+        options = {"k": k, "same_label": False if all_labels else "supporting", "magnitudes": magnitudes}
         if errors:
-            explained = find_errors(run, most=most or _MOST_ERRORS, k=k, same_label=same_label, magnitudes=magnitudes)
-            values = [run.examples.value(one.row) for one in explained if one.row is not None]
+            explained = find_errors(run, most=most or _MOST_EXPLAINED, **options)
+            values = [examples.value(one.row) for one in explained if one.row is not None]
             note = _errors_note(explained)
         else:
             queries, note = _queries(run, query, row, image)
-            options = {"k": k, "same_label": same_label, "magnitudes": magnitudes}
-            explained = explain_examples(run.influence, queries, run.examples, **options)
+            explained = explain_examples(run.influence, queries, examples, **options)
             values = queries.values
-    if as_json:
-        terminal.result({**_as_data(explained, values, note, run.examples), "warning": nothing_learned(run)})
-    else:
-        _print(explained, values, note, run, terminal)
-
-
-def _check_one(given: set[str]) -> None:
-    if len(given) != 1:
-        problem = (
-            "nothing to explain was given"
-            if not given
-            else f"{' and '.join(sorted(given, reverse=True))} were given together"
-        )
-        raise ApplicationError(f'{problem}. Give one of --query "a sentence", --row 0, --image FILE or --errors.')
-
-
-def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | None) -> tuple[Queries, str]:
-    if query is not None:
-        return value_query(run, query)
-    return (row_query(run, row) if row is not None else image_query(run, Path(str(image)))), ""
+    if not terminal.as_json:
+        _print_explanations(explained, values, note, run, terminal)
+        return
+    result = {**explained.as_dict(), "note": note, "warning": nothing_learned(run)}
+    if examples.kind != "image":  # texts and cells stand beside them, as in report.json
+        named = {example.row for one in explained for example in (*one.supporting, *one.opposing)}
+        named |= {one.row for one in explained if one.row is not None}
+        result |= {"values": values, "rows": [shown_row(examples, number) for number in sorted(named)]}
+    terminal.result(result)
 
 
 def _errors_note(errors: Errors) -> str:
+    rows = count(errors.unseen_rows, "validation and test row")
     if errors.numeric:
         which = "prediction that is" if len(errors) == 1 else f"{count(len(errors))} predictions that are"
-        return f"The {which} furthest off, of {count(errors.unseen_rows, 'validation and test row')}."
+        return f"The {which} furthest off, of {rows}."
     shown = "" if len(errors) == errors.count else f"; here the {count(len(errors))} most confident"
-    return (
-        f"{count(errors.count, 'error')} on {count(errors.unseen_rows, 'validation and test row')} (accuracy "
-        f"{percent(errors.accuracy or 0.0)}){shown}."
-    )
+    return f"{count(errors.count, 'error')} on {rows} (accuracy {percent(errors.accuracy or 0.0)}){shown}."
 
 
-def _as_data(explained: Explanations, values: Sequence[Any], note: str, examples: Examples) -> dict[str, Any]:
-    """Return explanations as JSON could hold them; texts and cells stand beside them, as in report.json."""
-    data = {**explained.as_dict(), "note": note}
-    if examples.kind != "image":
-        rows = {example.row for one in explained for example in (*one.supporting, *one.opposing)}
-        rows |= {one.row for one in explained if one.row is not None}
-        data |= {"values": plain(values), "rows": [plain(shown_row(examples, row)) for row in sorted(rows)]}
-    return data
+# What is asked about
 
 
-def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[Any], terminal: Terminal) -> None:
+def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | None) -> tuple[Queries, str]:
+    """Return what to explain, and a note on it, or ""."""
+    if row is not None:
+        return row_queries(run, np.array([run.rows.number_of(row)])), ""
+    if image is not None:
+        return image_query(run, image), ""
+    assert query is not None
+    if run.kind == "image":
+        raise ApplicationError("this run was trained on images. Give one: --image FILE, or a row: --row 0.")
+    if run.kind == "text":
+        if not query.strip():
+            raise ApplicationError('the text of --query is empty. Give a sentence: --query "a fine film"')
+        return Queries(run.inputs([query]), [query], ["your text"], [None]), ""
+    return _table_query(run, query)
+
+
+def image_query(run: Run[Any], file: Path) -> Queries:
+    """Return a new image as a query."""
+    if run.kind != "image":
+        other = '--query "a sentence"' if run.kind == "text" else "--query 'column=value, ...'"
+        raise ApplicationError(f"this run was trained on a {run.kind}, not on images. Ask with {other} or --row 0.")
+    try:
+        pixels = pixels_for(run, file)
+    except DataFileError as error:
+        missing = "there is no such file" if not file.exists() else str(error)
+        raise DataFileError(f"{str(file)!r} cannot be opened as an image: {missing}. Give a png or jpg.") from error
+    return Queries(run.inputs(pixels[None]), [pixels], [file.name], [None])
+
+
+def _table_query(run: Run[Any], query: str) -> tuple[Queries, str]:
+    """Return new cells of a table, and which are missing or not known from training."""
+    import pandas as pd
+
+    how = run.preparation
+    assert isinstance(how, ColumnInputs)
+    cells, known = _cells(query), [column.name for column in how.columns]
+    unknown = [name for name in cells if name not in known]
+    if unknown or not cells:
+        raise ApplicationError(
+            f"--query names {', '.join(map(repr, unknown)) or 'no column'}; this run was trained on "
+            f"{', '.join(map(repr, known))}. Give some of them: --query '{known[0]}=1'"
+        )
+    cells = checked_cells(how.columns, cells)
+    missing = [name for name in known if cells.get(name) is None]
+    new = [
+        f"{cells[column.name]!r} in {column.name}"
+        for column in how.columns
+        if column.categories is not None and cells.get(column.name) not in (None, *column.categories)
+    ]
+    notes = [f"Not given, and treated as missing: {', '.join(missing)}."] if missing else []
+    notes += [f"Not seen in training, and treated as other: {', '.join(new)}."] if new else []
+    return Queries(run.inputs(pd.DataFrame([cells])), [cells], ["your row"], [None]), " ".join(notes)
+
+
+def _cells(query: str) -> dict[str, Any]:
+    """Return the cells of a row, from JSON or from name=value pairs; each column once, since only one can be meant."""
+    if query.lstrip().startswith("{"):
+        try:
+            cells = json.loads(query, object_pairs_hook=list)
+        except ValueError as error:
+            raise ApplicationError(f"--query is not JSON ({error}). Give '{{\"column\": 1}}' or 'column=1'.") from error
+    else:
+        parts = [part.partition("=") for part in query.split(",") if part.strip()]
+        if unnamed := [name.strip() for name, equals, _ in parts if not equals]:
+            raise ApplicationError(
+                f"--query has {unnamed[0]!r}, which names no column. Give 'column=value, column=value'; a value with a "
+                'comma in it as JSON: \'{"column": "a, b"}\'.'
+            )
+        cells = [(name.strip(), value.strip()) for name, _, value in parts]
+    names = [name for name, _ in cells]
+    if again := next((name for name in names if names.count(name) > 1), None):
+        raise ApplicationError(f"--query has the column {again!r} twice. Give each column once.")
+    return dict(cells)
+
+
+# Explanations
+
+
+def _print_explanations(
+    explained: Explanations, values: Sequence[Any], note: str, run: Run[Any], terminal: Terminal
+) -> None:
     """Print explanations one after the other, and how to read them."""
     words, examples = terminal.words, run.examples
     terminal.warn(nothing_learned(run))
     if note:
-        words.print(plain_text(note))
+        words.print(plain(note))
     for one, value in zip(explained, values, strict=True):
         words.print()
-        title = plain_text(one.name or "")
-        words.print(Panel(_prediction(one, value, examples, terminal), title=title, title_align="left"))
-        does = ("raising", "lowering") if explained.numeric else ("supporting", "opposing")
-        titles = [f"Examples {verb} {'it' if explained.numeric else one.predicted}" for verb in does]
-        sides = (
-            (titles[0], one.supporting, one.significant_supporting),
-            (titles[1], one.opposing, one.significant_opposing),
-        )
-        for title, side, significant in sides:
+        words.print(Panel(_prediction(one, value, examples, terminal), title=plain(one.name or ""), title_align="left"))
+        does, it = ("supporting", "opposing"), one.predicted
+        if explained.numeric:
+            does, it = ("raising", "lowering"), "it"
+        for verb, side, significant in (
+            (does[0], one.supporting, one.significant_supporting),
+            (does[1], one.opposing, one.significant_opposing),
+        ):
+            title = f"Examples {verb} {it}"
             words.print()
             if not significant and not (side and (side is one.supporting or explained.noise_from is None)):
-                words.print(plain_text(f"{title}: none{' is significant' if side else ''}.", "dim"))
+                words.print(plain(f"{title}: none{' is significant' if side else ''}.", "dim"))
             elif run.kind == "image" and not examples.groups:
-                words.print(_gallery(title, side, explained.noise_from, examples, terminal))
+                words.print(_example_gallery(title, side, explained.noise_from, examples, terminal))
             else:
-                words.print(_table(title, side, significant, one.row, explained.noise_from, examples, terminal))
+                words.print(_example_table(title, side, significant, one.row, explained.noise_from, examples, terminal))
     if len(explained):
+        marked = {"text": "Marked: words that both have. ", "table": "Marked: values that are near. "}
+        relative = "Relative to each row's magnitude. " if explained.relative else ""
+        read = explanation_words(explained, "groups" if examples.groups else "rows")
         words.print()
-        words.print(_legend(explained, run), style="dim")
+        words.print(
+            f"{marked.get(run.kind, '')}{relative}{read} Method: {METHODS[explained.method]}.",
+            style="dim",
+        )
 
 
 def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Terminal) -> RenderableType:
@@ -192,7 +280,7 @@ def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Term
     return Group(draw_value(value, terminal.words, spans=one.shared_spans, cells=_MOST_CELLS), line)
 
 
-def _table(
+def _example_table(
     title: str,
     side: Sequence[InfluentialExample],
     significant: int,
@@ -201,47 +289,172 @@ def _table(
     examples: Examples,
     terminal: Terminal,
 ) -> Table:
-    def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
-        name = plain_text("" if example.group else example.name or "", style or "dim")
-        return [
-            name,
-            plain_text("" if example.label is None else label_words(example.label), style),
-            _content(example, row, examples, terminal, style),
-        ]
+    """Return examples by score, with a word on what is not significant."""
+    power = power_of(example.score for example in side)
+    columns = (scores(power), "row", "label", Column("training example", ratio=1))
+    table = listing(plain(title, "bold"), *columns)
+    if not significant and noise_from:
+        table.add_row("┄" * 14, "", "", Text(NONE_SIGNIFICANT, style="dim italic"))
+    for example in side:
+        style = "" if example.significant or noise_from is None else "dim"
+        if example.group is not None:
+            content = plain(f"{example.group}: {count(example.rows, 'row')}", style)
+        else:
+            marks = {"spans": example.shared_spans, "near": example.near_columns}
+            content = draw_value(examples.value(example.row), terminal.words, style=style, **marks)
+        if example.group is None and example.row == row:
+            content = Group(Text("the row itself", style="italic"), content)
+        if style and significant:
+            content = Group(content, Text(DISAGREE, style="dim italic"))
+        table.add_row(
+            score_text(example, power, style),
+            plain("" if example.group else example.name or "", style or "dim"),
+            plain("" if example.label is None else label_words(example.label), style),
+            content,
+        )
+    return table
 
-    columns = ("row", "label", Column("training example", ratio=1))
-    return ranking(title, side, significant, noise_from, columns, cells)
 
-
-def _content(
-    example: InfluentialExample, row: int | None, examples: Examples, terminal: Terminal, style: str
-) -> RenderableType:
-    if example.group is not None:
-        return plain_text(f"{example.group}: {count(example.rows, 'row')}", style)
-    value, marks = examples.value(example.row), {"spans": example.shared_spans, "near": example.near_columns}
-    drawn = draw_value(value, terminal.words, style=style, **marks)
-    return Group(Text("the row itself", style="italic"), drawn) if example.row == row else drawn
-
-
-def _gallery(
+def _example_gallery(
     title: str, side: Sequence[InfluentialExample], noise_from: NoiseFrom, examples: Examples, terminal: Terminal
 ) -> RenderableType:
     power = power_of(example.score for example in side)
-    entries: list[tuple[Any, list[Text]]] = []
-    for example in side:
+
+    def lines(example: InfluentialExample) -> list[Text]:
         style = "" if example.significant or noise_from is None else "dim"
-        lines = [
+        return [
             score_text(example, power, style or "bold"),
-            plain_text(f"{example.name}: {label_words(example.label)}", style),
+            plain(f"{example.name}: {label_words(example.label)}", style),
+            *([Text("not significant", style="dim italic")] if style else []),
         ]
-        if style:
-            lines.append(Text("not significant", style="dim italic"))
-        entries.append((examples.value(example.row), lines))
+
+    entries = [(examples.value(example.row), lines(example)) for example in side]
     return draw_gallery(title + unit(power), entries, terminal.words)
 
 
-def _legend(explained: Explanations, run: Run[Any]) -> str:
-    marked = {"text": "Marked: words that both have. ", "table": "Marked: values that are near. "}.get(run.kind, "")
-    relative = "Relative to each row's magnitude. " if explained.relative else ""
-    words = explanation_words(explained, "groups" if run.examples.groups else "rows")
-    return f"{marked}{relative}{words} Method: {METHODS[explained.method]}."
+# Memorized rows and likely label errors
+
+
+def memorized(
+    terminal: Terminal,
+    folder: RunPath,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of likely label errors to show.", show_default=f"{_MOST_LISTED}; with --json all"
+        ),
+    ] = None,
+) -> None:
+    """Show what was memorized, and which labels are likely errors.
+
+    A row is memorized if its self-influence (how much training on it lowers its own loss) is positive and significant.
+    Its label is a likely error if it is more probably wrong than right, judged by what the network predicted for the
+    row during training. In a regression, a label is a likely error if it lies further from its held-out prediction than
+    three times the usual distance.
+
+    Example: turnover memorized runs/reviews --most 50 --json
+    """
+    run = opened(folder)
+    with terminal.aside.status("examining every training row"):
+        duplicates = example_duplicates(run.examples, run.x)
+        own = examine_memorized(run, duplicates)
+        found, near = own.find_memorized(), find_near_duplicates(run.examples, duplicates)
+        errors = find_label_errors(run, own)
+        errors = errors if most is None else replace(errors, items=errors.items[:most])
+    warning = nothing_learned(run)
+    if terminal.as_json:
+        findings = {"memorized": found, "likely_label_errors": errors, "near_duplicates": near}
+        terminal.result({**findings, "warning": warning})
+        return
+    terminal.warn(warning)
+    bars = own.histogram(_BINS)
+    if bars is not None:
+        terminal.words.print(_histogram(bars))
+    _print_headline(memorized_headline(found), terminal)
+    _print_label_errors(errors, most or _MOST_LISTED, run.examples, terminal)
+    _print_duplicates(near, run.examples, terminal)
+
+
+def _print_headline(headline: Headline, terminal: Terminal) -> None:
+    terminal.words.print(plain(f"{headline.figure} {headline.sentence}"))
+    terminal.words.print()
+
+
+def _histogram(histogram: Histogram) -> Table:
+    """Return self-influence as bars, one line per range of values."""
+    power = power_of(histogram.edges)
+    title = "Self-influence of the training rows" + unit(power)
+    table = listing(title, numbers("from"), numbers("to"), Column("", no_wrap=True), numbers("rows"))
+    highest = max(histogram.counts)
+    for place, rows in enumerate(histogram.counts):
+        low, high = histogram.edges[place], histogram.edges[place + 1]
+        bar = Text("█" * round(_WIDEST * rows / highest) or ("▏" if rows else ""))
+        bar.stylize("cyan" if high > 0 else "dim")
+        table.add_row(score(low, power=power), score(high, power=power), bar, count(rows))
+    return table
+
+
+def _print_label_errors(errors: LabelErrors, most: int, examples: Examples, terminal: Terminal) -> None:
+    first = errors.items[:most]
+    power = power_of(one.self_influence or 0.0 for one in first)
+
+    def own(one: LabelError) -> str:
+        return score(one.self_influence or 0.0, one.stderr, power)
+
+    if first and examples.kind == "image":
+        title = "Likely label errors: label, held-out prediction, self-influence" + unit(power)
+        terminal.words.print(draw_gallery(title, _pictures(first, examples, own), terminal.words))
+    elif first:
+        columns = ("row", "label", "held-out prediction", numbers("self-influence" + unit(power)))
+        table = listing("Likely label errors", *columns, Column("training row", ratio=1))
+        for one in first:
+            table.add_row(
+                plain(one.name or "", "dim"),
+                plain(_with_share(one.label, one.label_quality)),
+                plain(_with_share(one.held_out_label, one.held_out_probability, one.residual), "bold"),
+                own(one),
+                draw_value(examples.value(one.row), terminal.words),
+            )
+        terminal.words.print(table)
+    rows = {one.row: shown_row(examples, one.row) for one in first[:1]}
+    _print_headline(label_errors_headline(errors, rows), terminal)
+    if errors.count > most:
+        terminal.words.print(f"--most {errors.count} shows all.\n", style="dim")
+
+
+def _pictures(
+    errors: Sequence[LabelError], examples: Examples, own: Callable[[LabelError], str]
+) -> list[tuple[Any, list[Text]]]:
+    return [
+        (
+            examples.value(one.row),
+            [
+                plain(f"{one.name}: {one.label}", "dim"),
+                plain(f"held out: {one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
+                Text(own(one), style="dim"),
+            ],
+        )
+        for one in errors
+    ]
+
+
+def _with_share(label: Any, share: float | None, residual: float | None = None) -> str:
+    """Return a label with its probability, or how far a number lies from its held-out prediction."""
+    beside = [] if share is None else [percent(share, 0)]
+    beside += [] if residual is None else [f"{abs(residual):.1f} ×"]
+    return f"{label_words(label)}{''.join(f' ({part})' for part in beside)}"
+
+
+def _print_duplicates(duplicates: NearDuplicates, examples: Examples, terminal: Terminal) -> None:
+    headline = duplicates_headline(duplicates, grouped=bool(examples.groups))
+    if headline is None:
+        terminal.words.print("No near-duplicates.")
+        return
+    _print_headline(headline, terminal)
+    for group in [group for group in duplicates.items if not group.labels_agree][:_MOST_GROUPS]:
+        for row in group.rows[:_MOST_OF_A_GROUP]:
+            label = (label_words(examples.label(row)), "bold")
+            line = Text.assemble(f"  {visible(examples.names[row])}  ", label, "  ")
+            drawn = draw_value(examples.value(row), terminal.words) if examples.kind != "image" else ""
+            terminal.words.print(line.append_text(drawn) if isinstance(drawn, Text) else line)
+        terminal.words.print()

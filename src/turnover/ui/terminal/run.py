@@ -1,31 +1,55 @@
-"""`turnover run`: from a file to a trained model that can be queried, and a report."""
+"""Commands that make a run, from data to a model that can be queried and a report: `run` and `demo`."""
 
 import inspect
 import itertools
 import os
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from turnover.errors import RunError
-from turnover.runs import KINDS, PATHS, RunConfig, RunFolder, changed_data, start_run
+from turnover.runs import (
+    KINDS,
+    PATHS,
+    Curves,
+    DigitsConfig,
+    DigitsResult,
+    Run,
+    RunConfig,
+    RunFolder,
+    Watch,
+    changed_data,
+    run_digits,
+    start_run,
+)
+from turnover.ui.html import ReportData, collect, nothing_learned, write_report
+from turnover.ui.words import digits, duration, percent
 
-from .drawing import visible
-from .finished_run import finish
-from .options import AsJson, Debug, OnDevice, OnRay, executor_at
-from .outcomes import resumable
-from .terminal import Terminal
-from .tracking import Track, check_trackers, track
+from .annotate import Track, check_trackers, track
+from .command import OnRay, Terminal, executor_at, own_name, resumable
+from .drawing import draw_gallery, numbers, plain, visible
 
+_TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
+_SHOWN, _PICTURES = 10, 4
+_BARS = "▁▂▃▄▅▆▇█"
+_USUAL = DigitsConfig()
+_INTRODUCTION = """\
+[bold]turnover demo[/bold]: 1,437 handwritten digits, 10 % of their labels changed to another digit.
+Each digit trains its own random half of the network, the kept subnetwork. The other half, the flipped subnetwork, \
+never learns it: its prediction for the digit is a held-out prediction.
+"""
 _DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
 # Settings for which 0 means the default of the kind of data, which is not what somebody means who types it.
 _OPEN = ("epochs", "hidden", "replicas", "learning_rate")
-_RUNS = Path("runs")
 # Every setting as an option, by the panel of the help in which it stands: what it sets, and what its value is called.
 _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
     "Data": {
@@ -71,6 +95,7 @@ _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
 
 
 def run(
+    terminal: Terminal,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -89,9 +114,6 @@ def run(
     ] = None,
     ray: OnRay = None,
     trackers: Track = None,
-    as_json: AsJson = False,
-    device: OnDevice = None,
-    debug: Debug = False,
     **given: Any,
 ) -> None:
     """Train once on your data, score every training row and write a report.
@@ -112,7 +134,6 @@ def run(
 
     - turnover run --config runs/reviews/config.toml
     """
-    terminal = Terminal(as_json=as_json)
     executor = executor_at(ray)
     check_trackers(trackers)
     settings = _settings_of({"data": data, **given}, config)
@@ -120,13 +141,33 @@ def run(
     if os.path.exists(folder / "run.json"):
         sentence = f"There is a run in {visible(str(folder))} already; the same settings resume it."
         terminal.aside.print(sentence, style="dim")
-    for path in _changed_data(config, folder):
+    repeated = config is not None and config.parent != folder and (config.parent / "run.json").is_file()
+    for path in changed_data(RunFolder(config.parent).read_about()) if config is not None and repeated else ():
         sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
         terminal.aside.print(sentence, style="yellow")
     with resumable(lambda: _how_to_resume(folder)), terminal.bars() as watch:
         made = start_run(settings, folder, watch=watch, executor=executor)
         track(made, trackers)
-        finish(made, terminal, watch)
+        data, page, seconds = _written_report(made, watch)
+    if not terminal.as_json:
+        _print_run(made, data, page, seconds, terminal)
+        return
+    terminal.result(
+        {
+            "run": str(made.folder.path),
+            "report": str(page),
+            "kind": made.kind,
+            "task": made.task.name,
+            "rows": data.overview["rows"],
+            "labels": data.overview["labels"],
+            "results": made.about.results,
+            "seconds": {**made.about.seconds, "report": round(seconds, 3)},
+            "notes": made.about.notes,
+            "warning": nothing_learned(made),
+            "headlines": data.headlines,
+            "next": [command for command, _ in next_commands(made)],
+        }
+    )
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
@@ -142,9 +183,9 @@ def _parameters() -> Iterator[inspect.Parameter]:
             yield inspect.Parameter(name, kind, default=None, annotation=Annotated[types[name] | None, option])
 
 
-_data, *_others, _ = inspect.signature(run).parameters.values()
+_terminal, _data, *_others, _ = inspect.signature(run).parameters.values()
 # Typer reads the options of a command from its signature.
-setattr(run, "__signature__", inspect.Signature([_data, *_parameters(), *_others]))  # noqa: B010
+setattr(run, "__signature__", inspect.Signature([_terminal, _data, *_parameters(), *_others]))  # noqa: B010
 
 
 def _how_to_resume(folder: Path) -> str:
@@ -169,16 +210,13 @@ def _settings_of(given: Mapping[str, Any], config: Path | None) -> RunConfig:
             "no data was given. Give a file, a folder or the settings of an earlier run: turnover run reviews.csv "
             "--text text --label label, or: turnover run --config RUN/config.toml"
         )
-    settled = {name: _settled(name, value) for name, value in chosen.items()}
-    return RunConfig.from_values({**former, **settled}, source="the command line")
-
-
-def _settled(name: str, value: Any) -> Any:
-    """Return a value as settings hold it: a path in full, so that a run can be repeated from another folder."""
-    if name == "columns":
-        return [column.strip() for part in value for column in part.split(",") if column.strip()]
-    # What is not a file may be a name on the hub, which stays as it is.
-    return str(Path(value).resolve()) if name in PATHS and os.path.exists(value) else value
+    for name in chosen.keys() & set(PATHS):
+        # In full, so that a run can be repeated from another folder. What is not a file may be a name on the hub.
+        chosen[name] = str(Path(chosen[name]).resolve()) if os.path.exists(chosen[name]) else chosen[name]
+    if "columns" in chosen:
+        names = (column.strip() for part in chosen["columns"] for column in part.split(","))
+        chosen["columns"] = [name for name in names if name]
+    return RunConfig.from_values({**former, **chosen}, source="the command line")
 
 
 def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> Path:
@@ -186,7 +224,9 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
     if out is not None:
         return out
     if config is None or not (config.parent / "run.json").is_file():
-        return _RUNS / _name_of(settings.data)
+        name = Path(settings.data).name
+        stem = name.removesuffix(".gz").rsplit(".", 1)[0] if "." in name.lstrip(".") else name
+        return Path("runs", re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "run")
     former = RunFolder(config.parent)
     if former.read_about().state != "complete" and RunConfig.read(config) == settings:
         return former.path
@@ -197,15 +237,174 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
     )
 
 
-def _changed_data(config: Path | None, folder: Path) -> list[str]:
-    """Return the data that changed since the run whose settings another folder repeats."""
-    if config is None or config.parent == folder or not (config.parent / "run.json").is_file():
-        return []
-    return changed_data(RunFolder(config.parent).read_about())
+# The end of a run: its report, its findings, and what to type next
 
 
-def _name_of(data: str) -> str:
-    """Return a name for the folder of a run."""
-    name = Path(data).name
-    stem = name.removesuffix(".gz").rsplit(".", 1)[0] if "." in name.lstrip(".") else name
-    return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "run"
+def _written_report(run: Run[Any], watch: Watch) -> tuple[ReportData, Path, float]:
+    """Write the report of a run; return what it says, its file, and how many seconds it took."""
+    began = time.perf_counter()
+    watch("report", 0, 1)
+    data = collect(run)
+    page = write_report(run, data=data)
+    watch("report", 1, 1)
+    return data, page, time.perf_counter() - began
+
+
+def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
+    """Return what to type next, and what for."""
+    # By its path, where the shell would not find it by its name.
+    turnover, folder = own_name(), shlex.quote(str(run.folder.path))
+    query = '--query "a sentence"' if run.kind == "text" else "--errors"
+    commands = (
+        (f"explain {folder} {query}", "training examples behind a prediction"),
+        (f"cleanse {folder} --drop 1%", "harmful examples, and a file without them"),
+        (f"memorized {folder}", "memorized examples, likely label errors"),
+        (f"serve {folder}", "live page to query the model"),
+    )
+    return [(f"{turnover} {command}", purpose) for command, purpose in commands]
+
+
+def print_next(run: Run[Any], terminal: Terminal) -> None:
+    """Print what to type next."""
+    commands = next_commands(run)
+    # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
+    wide = max(len(command) for command, _ in commands) + max(len(purpose) for _, purpose in commands) + 6
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="cyan")
+    if wide <= terminal.words.width:
+        table.add_column(style="dim")
+        for command, purpose in commands:
+            table.add_row(command, purpose)
+    else:
+        for command, purpose in commands:
+            table.add_row(Text.assemble((f"{purpose}:\n", "dim"), command))
+    terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
+
+
+def took(run: Run[Any], report: float) -> str:
+    """Return how long a run took, as a sentence that says what is counted."""
+    stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
+    whole = duration(sum(run.about.seconds.values()) + report)
+    parts = f" ({stages}, report {duration(report)})" if stages else ""
+    return f"It took {whole}{parts}, not counting the start of Python and its packages."
+
+
+def _print_run(run: Run[Any], data: ReportData, page: Path, seconds: float, terminal: Terminal) -> None:
+    words = terminal.words
+    rows = ", ".join(f"{number:,} {split}" for split, number in data.overview["rows"].items() if number)
+    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} rows"))
+    for note in run.about.notes:
+        words.print(plain(note, "dim"))
+    results = run.about.results
+    for split in ("validation", "test"):
+        if f"{split}_accuracy" in results:
+            accuracy, baseline = percent(results[f"{split}_accuracy"]), percent(results["most_frequent_share"])
+            words.print(f"Accuracy on {split} rows: [bold]{accuracy}[/bold] (majority-class baseline {baseline})")
+        if f"{split}_rmse" in results:
+            rmse, baseline, mae = (digits(results[f"{split}_{name}"]) for name in ("rmse", "baseline_rmse", "mae"))
+            r2 = f", R² {results[f'{split}_r2']:.3f}" if f"{split}_r2" in results else ""
+            words.print(f"RMSE on {split} rows: [bold]{rmse}[/bold] (predicting the mean: {baseline}), MAE {mae}{r2}")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for headline in data.headlines:
+        table.add_row(Text(headline.figure, style=_TONES[headline.tone]), plain(headline.sentence))
+    words.print(Panel(table, title="Findings", title_align="left", border_style="dim"))
+    print_next(run, terminal)
+    words.print(f"Report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
+    words.print(took(run, seconds), style="dim")
+
+
+# The demo
+
+
+def demo(
+    terminal: Terminal,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed of split, changed labels, initialization and masks.")
+    ] = _USUAL.seed,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = _USUAL.epochs,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run.")] = Path("runs/demo"),
+) -> None:
+    """Find label errors among handwritten digits, in two minutes and without a download.
+
+    Changes 10 % of the training labels, trains once, ranks the digits by how much they were memorized and writes a
+    report. The digits ship with scikit-learn.
+
+    Example: turnover demo --seed 1
+    """
+    if not terminal.as_json:
+        terminal.words.print(_INTRODUCTION)
+    with resumable("stopped. What is finished is kept; the same command resumes."), terminal.bars() as watch:
+        result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
+        _, page, seconds = _written_report(result.run, watch)
+    if terminal.as_json:
+        made = result.run
+        terminal.result(
+            {
+                "run": str(made.folder.path),
+                "report": str(page),
+                "changed": int(result.data.changed.sum()),
+                "found_in_top_10_percent": result.found,
+                "top_rows": result.suspects,
+                "self_influence": [round(float(value), 6) for value in made.self_influence.values],
+                "curves": made.curves.as_dict(),
+                "results": made.about.results,
+                "seconds": made.about.seconds,
+            }
+        )
+        return
+    _print_curves(result.run.curves, terminal)
+    _print_findings(result, terminal)
+    print_next(result.run, terminal)
+    terminal.words.print(f"\nReport, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
+    terminal.words.print(took(result.run, seconds), style="dim")
+
+
+def _print_curves(curves: Curves, terminal: Terminal) -> None:
+    highest = max(curves.keep + curves.flip + curves.validation)
+    table = Table(
+        "view", "curve", numbers("first"), numbers("last"), title="Mean loss per epoch", title_justify="left", box=None
+    )
+    views = {
+        "training digits, kept subnetwork": curves.keep,
+        "training digits, flipped subnetwork": curves.flip,
+        "validation digits, full network": curves.validation,
+    }
+    for view, values in views.items():
+        bars = "".join(_BARS[min(int(value / highest * len(_BARS)), len(_BARS) - 1)] for value in values)
+        table.add_row(view, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
+    terminal.words.print(table)
+    terminal.words.print(
+        "Kept subnetworks memorize the changed labels. Flipped subnetworks cannot: their loss on the training digits "
+        "rises. Validation labels are all correct.\n"
+    )
+
+
+def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
+    words, data, run = terminal.words, result.data, result.run
+    columns = map(numbers, ("row", "self-influence", "given\nlabel", "held-out\nprediction", "true\nlabel"))
+    title = f"The {_SHOWN} digits with the highest self-influence"
+    table = Table(*columns, "", title=title, title_justify="left")
+    for row in result.suspects[:_SHOWN].tolist():
+        table.add_row(
+            str(run.rows.names[row]),
+            f"{run.self_influence.values[row]:.2f}",
+            str(int(data.labels[row])),
+            str(int(result.held_out_labels[row])),
+            str(int(data.true_labels[row])),
+            "[green]wrong label[/green]" if bool(data.changed[row]) else "[yellow]correct label[/yellow]",
+        )
+    words.print(table)
+    drawn = [
+        (run.rows.values[row], [Text(f"{run.rows.names[row]}: labeled {int(data.labels[row])}")])
+        for row in result.suspects[:_PICTURES].tolist()
+    ]
+    words.print(draw_gallery("The first of them", drawn, words))
+    changed, rows = int(data.changed.sum()), len(data.labels)
+    words.print(
+        f"\n[bold]{result.found} of the {changed} changed labels are among the {len(result.suspects)} digits (10 %) "
+        f"with the highest self-influence[/bold]; by chance there would be {changed * len(result.suspects) / rows:.0f}."
+    )
+    accuracy, baseline = (percent(run.about.results[name]) for name in ("test_accuracy", "most_frequent_share"))
+    words.print(f"Test accuracy {accuracy} (majority-class baseline {baseline}). All of it from one training.\n")
