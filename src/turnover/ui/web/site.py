@@ -346,7 +346,7 @@ class Site:
             return self._answer(run.rows.values[asked], row, question.examples_of, question.k, image=row["image"])
         values = self.checked_values(question.values or {}, asked)
         cells = as_cells(values)
-        row = row if row is None or row["cells"] == cells else None  # with other values it is no row of the data
+        row = row if row is None or row["cells"] == cells else None  # other values make another row
         return self._answer(values, row, question.examples_of, question.k, cells=cells)
 
     def checked_values(self, values: Mapping[str, Any], row: int | None) -> dict[str, Any]:
