@@ -1,7 +1,5 @@
 """Masked models under the Trainer of Hugging Face."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,7 @@ import turnover
 from tests.integrations.tiny_text import arguments, bert, masked, pad, rows, trained
 from turnover.applications import TrainingRecord
 from turnover.errors import InstancesError, MissingIdError, TrainingError, TurnOverWarning
-from turnover.integrations import HFAfterEpoch, HFLearningCurves, TurnOverTrainer, lora_sites, measure_curves
+from turnover.integrations import HFAfterEpoch, HFLearningCurves, TurnOverTrainer, measure_curves
 from turnover.integrations.hf_training import _LossOverRows
 from turnover.layers.instances import active_instances
 
@@ -117,13 +115,6 @@ def test_a_resumed_training_ends_with_the_same_weights_and_masks(tmp_path):
     assert_same(trained(rest.model), trained(whole.model), atol=1e-6)
 
 
-def test_a_checkpoint_of_other_masks_is_rejected(tmp_path):
-    train(tmp_path, masked(), max_steps=2, save_strategy="steps", save_steps=2)
-    other = turnover.wrap(bert(), adapters=8, seed=1)
-    with pytest.raises(turnover.TurnOverError, match="seed"):
-        train(tmp_path / "other", other, max_steps=4, resume=str(tmp_path / "checkpoint-2"))
-
-
 def test_activation_checkpointing_changes_nothing(tmp_path):
     plain = train(tmp_path, masked(), max_steps=3)
     recomputed = train(tmp_path, masked(), max_steps=3, gradient_checkpointing=True)
@@ -140,16 +131,6 @@ def test_another_trainer_can_be_combined_with_it(tmp_path):
 
     once, twice = (train(tmp_path, masked(), kind=kind, max_steps=1) for kind in (TurnOverTrainer, Mine))
     assert twice.state.log_history[0]["loss"] == pytest.approx(2 * once.state.log_history[0]["loss"], rel=1e-3)
-
-
-def test_a_model_of_peft_trains(tmp_path):
-    peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
-    config = peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["classifier"])
-    model = peft.get_peft_model(bert(), config)
-    model = turnover.wrap(model, at=[*lora_sites(model), "base_model.model.dropout"])
-    before = trained(model)
-    after = trained(train(tmp_path, model, max_steps=2).model)
-    assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
 # Replicas
@@ -177,25 +158,23 @@ def test_replicas_are_evaluated_as_their_mean(tmp_path):
     assert trainer.evaluate()["eval_loss"] == pytest.approx(functional.cross_entropy(logits, labels).item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["regression", "single_label_classification", "multi_label_classification"])
-def test_the_loss_outside_the_model_is_that_inside(kind):
-    model = bert(labels=1 if kind == "regression" else 3, problem_type=kind).eval()
-    batch = whole(rows(5))
-    labels = {
-        "regression": torch.randn(5),
-        "single_label_classification": torch.arange(5) % 3,
-        "multi_label_classification": torch.randint(2, (5, 3)).float(),
-    }[kind]
-    outputs = model(**{**batch, "labels": labels})
-    assert _LossOverRows(model, None)(outputs, labels).item() == pytest.approx(outputs.loss.item(), rel=1e-6)
-
-
-def test_the_loss_of_a_causal_model_outside_is_that_inside():
+def gpt2():
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40, "n_positions": 16}
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)).eval()
-    tokens = torch.randint(40, (3, 7))
-    labels = tokens.masked_fill(torch.arange(7) > 4, -100)
-    outputs = model(tokens, labels=labels)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"),
+    [
+        (bert(labels=1, problem_type="regression"), torch.randn(5)),
+        (bert(labels=3, problem_type="single_label_classification"), torch.arange(5) % 3),
+        (bert(labels=3, problem_type="multi_label_classification"), torch.randint(2, (5, 3)).float()),
+        (gpt2(), torch.randint(40, (5, 7)).masked_fill(torch.arange(7) > 4, -100)),
+    ],
+    ids=["regression", "one label", "several labels", "causal"],
+)
+def test_the_loss_outside_the_model_is_that_inside(model, labels):
+    outputs = model.eval()(torch.randint(40, (5, 7)), labels=labels)
     assert _LossOverRows(model, None)(outputs, labels).item() == pytest.approx(outputs.loss.item(), rel=1e-6)
 
 
@@ -289,11 +268,6 @@ def test_curves_of_no_rows_or_no_steps_are_rejected():
 # Bad input
 
 
-def test_clipping_is_warned_of(tmp_path):
-    with pytest.warns(TurnOverWarning, match=r"max_grad_norm=1.0.*TrainingArguments\(max_grad_norm=0\)"):
-        train(tmp_path, masked(), max_steps=1, max_grad_norm=1.0)
-
-
 def test_tokenized_data_without_ids_is_rejected_before_training(tmp_path):
     raw = numbered()
     tokenized = raw.map(lambda row: {name: row[name] for name in PARTS}, remove_columns=raw.column_names)
@@ -301,7 +275,9 @@ def test_tokenized_data_without_ids_is_rejected_before_training(tmp_path):
         train(tmp_path, masked(), tokenized, max_steps=1)
 
 
-def test_rows_without_ids_are_rejected(tmp_path):
+def test_rows_without_ids_are_rejected_and_clipping_is_warned_of(tmp_path):
+    with pytest.warns(TurnOverWarning, match=r"max_grad_norm=1.0.*TrainingArguments\(max_grad_norm=0\)"):
+        train(tmp_path, masked(), max_steps=1, max_grad_norm=1.0)
     plain = [{name: row[name] for name in PARTS} for row in rows()]
     with pytest.raises(MissingIdError, match=r"the training batch has no 'instance_id', only 'input_ids'"):
         train(tmp_path, masked(), plain, max_steps=1)
@@ -314,20 +290,3 @@ def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
     with pytest.raises(InstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer") as caught:
         train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
     assert "train_dataset=turnover.with_instance_ids(dataset)" in str(caught.value)
-
-
-def test_a_copy_and_a_model_around_it_name_the_trainer_too_and_another_library_does_not():
-    batch = whole(rows(3))
-    for model in (copy.deepcopy(masked()), torch.nn.ModuleDict({"inner": masked()})["inner"]):
-        with pytest.raises(InstancesError, match="TurnOverTrainer"):
-            model.train()(**batch)
-    plain = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), at=["1"])
-    with pytest.raises(InstancesError) as caught:
-        plain(torch.zeros(2, 4))
-    assert "Trainer" not in str(caught.value)
-
-
-def test_remove_unused_columns_keeps_the_ids(tmp_path):
-    trainer = train(tmp_path, masked(), max_steps=1, remove_unused_columns=True)
-    batch = next(iter(trainer.get_train_dataloader()))
-    assert sorted(batch) == ["attention_mask", "input_ids", "instance_id", "labels"]

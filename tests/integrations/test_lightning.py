@@ -146,23 +146,14 @@ def test_ids_of_dict_batches_are_taken_out_everywhere():
     assert [ids for ids, _ in module.trained] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_weights_are_those_of_a_plain_loop(accumulate):
-    module = Module(network())
-    fit(module, max_epochs=2, accumulate_grad_batches=accumulate)
-    assert_same(module.net, loop(network(), epochs=2, accumulate=accumulate))
-
-
-def test_the_callback_alone_does_the_same_for_a_module_as_it_is():
-    module = WithIds(network())
-    fit(module, callbacks=[InstancesCallback()])
-    assert_same(module.net, loop(network()))
-
-
-def test_replicas_train_as_in_a_plain_loop():
-    module = Module(network(replicas=3))
-    fit(module, validation=loader(ids=False))
-    assert_same(module.net, loop(network(replicas=3)))
+@pytest.mark.parametrize(
+    ("kind", "replicas", "accumulate"), [(Module, 1, 1), (Module, 1, 3), (Module, 3, 1), (WithIds, 1, 1)]
+)
+def test_weights_are_those_of_a_plain_loop(kind, replicas, accumulate):
+    module = kind(network(replicas))
+    callbacks = [InstancesCallback()] if kind is WithIds else []
+    fit(module, max_epochs=2, accumulate_grad_batches=accumulate, callbacks=callbacks)
+    assert_same(module.net, loop(network(replicas), epochs=2, accumulate=accumulate))
 
 
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path):
@@ -259,12 +250,9 @@ def test_a_training_step_that_goes_around_the_masks_is_an_error():
     assert active_instances() is None
 
 
-def test_clipping_by_the_norm_is_warned_of_and_by_value_is_not():
+def test_options_that_leak_are_warned_of_and_curves_at_no_step_rejected():
     with pytest.warns(TurnOverWarning, match=r"gradient_clip_val=1"):
         fit(Module(network()), gradient_clip_val=1.0)
     fit(Module(network()), gradient_clip_val=1.0, gradient_clip_algorithm="value")
-
-
-def test_curves_at_no_step_are_rejected():
     with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
         LightningLearningCurves(table(), every=0)

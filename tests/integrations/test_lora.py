@@ -8,9 +8,8 @@ from torch.nn import functional
 import turnover
 from tests.reference.influence_twin import twin_scores
 from tests.wrapping.adapter_models import BLOCKS, batch_of, inputs_of, logits, make
-from turnover.errors import MissingExtraError, PlanError, TurnOverWarning
+from turnover.errors import PlanError, TurnOverWarning
 from turnover.integrations import lora_sites
-from turnover.layers import masking_of
 
 peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
 
@@ -133,17 +132,3 @@ def test_a_bias_of_b_is_warned_of_and_the_audit_agrees():
     report = turnover.audit(turnover.wrap(model, at=[*sites, HEAD]), batch_of("bert"))
     assert report.leaks
     assert all(leak.name.endswith("lora_B.default.bias") for leak in report.leaks)
-
-
-def test_a_wrapped_lora_model_is_saved_and_loaded(tmp_path):
-    model = turnover.wrap(lora(), at=[*lora_sites(lora()), HEAD])
-    again = turnover.load(turnover.save(model, tmp_path), model=lora())
-    assert masking_of(again).recipe == masking_of(model).recipe
-
-
-def test_without_peft_the_extra_is_named(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "peft.tuners.lora", None)
-    with pytest.raises(MissingExtraError, match=r"turnover\[text\]"):
-        lora_sites(nn.Linear(2, 2))

@@ -70,18 +70,14 @@ def test_influence_of_training_rows_on_themselves_is_their_self_influence(wine):
     assert np.allclose(itself, one.self_influence_.values[:20] + one.self_influence_.offset, atol=1e-4)
 
 
-def test_influence_has_a_score_for_every_training_row_and_query(classifier, wine):
+def test_influence_is_of_every_training_row_and_judged_at_the_predicted_label_where_none_is_given(classifier, wine):
     x, y = wine
-    scores = classifier.influence(x[:4], y[:4])
-    assert scores.values.shape == (len(y), 4)
-    assert scores.ids.tolist() == list(range(len(y)))
-    assert scores.replicas == 2
-
-
-def test_queries_without_labels_are_judged_at_the_predicted_one(classifier, wine):
-    x, _ = wine
     at_predicted = classifier.influence(x[:5], classifier.predict(x[:5]))
+    assert at_predicted.values.shape == (len(y), 5)
+    assert at_predicted.ids.tolist() == list(range(len(y)))
     assert np.allclose(classifier.influence(x[:5]).values, at_predicted.values)
+    inputs = torch.from_numpy(classifier.scaler_.transform(x[:8])).float()
+    assert turnover.audit(classifier.model_, (inputs, torch.from_numpy(y[:8]), torch.arange(8))).clean
 
 
 def test_out_of_sample_predictions_of_a_regression_are_in_the_unit_of_the_target(regressor):
@@ -169,12 +165,6 @@ def test_an_index_with_duplicates_names_no_rows_and_says_so(wine):
     assert model.self_influence_.ids.tolist() == list(range(60))
 
 
-def test_the_network_has_no_leak(classifier, wine):
-    x, y = wine
-    inputs = torch.from_numpy(classifier.scaler_.transform(x[:8])).float()
-    assert turnover.audit(classifier.model_, (inputs, torch.from_numpy(y[:8]), torch.arange(8))).clean
-
-
 def test_balanced_class_weights_help_a_rare_class():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(0, 1, (380, 2)), rng.normal(1.2, 1, (20, 2))])
@@ -185,14 +175,13 @@ def test_balanced_class_weights_help_a_rare_class():
     assert balanced.predict(x[380:]).mean() > plain.predict(x[380:]).mean() + 0.4
 
 
-def test_bad_settings_are_named_all_at_once(wine):
-    with pytest.raises(TrainingError, match=r"hidden=0: .*; keep=1.5: .*; epochs=0: give an integer >= 1"):
-        turnover.TurnOverClassifier(hidden=0, keep=1.5, epochs=0).fit(*wine)
-
-
-def test_one_class_alone_is_rejected(wine):
+def test_settings_that_cannot_be_trained_are_named_all_at_once(wine):
     with pytest.raises(TrainingError, match=r"one class only, .*at least two classes"):
         turnover.TurnOverClassifier().fit(wine[0], np.zeros(len(wine[0])))
+    with pytest.raises(TrainingError, match=r"diverged.*Give a smaller one"):
+        turnover.TurnOverRegressor(hidden=(8, 8), replicas=1, learning_rate=1e20, weight_decay=0.0).fit(*wine)
+    with pytest.raises(TrainingError, match=r"hidden=0: .*; keep=1.5: .*; epochs=0: give an integer >= 1"):
+        turnover.TurnOverClassifier(hidden=0, keep=1.5, epochs=0).fit(*wine)
 
 
 def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, regressor, wine):
@@ -204,8 +193,3 @@ def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, 
         regressor.influence(load_diabetes().data[:2], [1.0, 2.0, 3.0])
     with pytest.raises(BatchError, match=r"y has shape \[\] for 2 queries.*Give y of shape \[2, 1\]"):
         regressor.influence(load_diabetes().data[:2])
-
-
-def test_a_training_that_diverges_says_so(wine):
-    with pytest.raises(TrainingError, match=r"diverged.*Give a smaller one"):
-        turnover.TurnOverRegressor(hidden=(8, 8), replicas=1, learning_rate=1e20, weight_decay=0.0).fit(*wine)

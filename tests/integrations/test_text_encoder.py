@@ -37,6 +37,8 @@ def copied(encoder, tmp_path):
 
 def test_features_are_the_mean_of_the_last_states_over_the_tokens_of_each_text(encoder):
     found = encoder.features(TEXTS)
+    assert torch.equal(found, encoder.features(TEXTS))  # no dropout
+    assert not any(parameter.requires_grad for parameter in encoder.model.parameters())
     assert found.shape == (5, encoder.width)
     assert found.dtype == torch.float32
     for text, features in zip(TEXTS, found, strict=True):
@@ -47,7 +49,9 @@ def test_features_are_the_mean_of_the_last_states_over_the_tokens_of_each_text(e
 
 def test_features_do_not_depend_on_order_or_on_the_other_texts(encoder):
     many = [f"{'word ' * (number % 7)} {number}" for number in range(130)]
-    together = encoder.features(many)
+    calls = []
+    together = encoder.features(many, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(64, 130), (128, 130), (130, 130)]
     assert torch.allclose(encoder.features(many[::-1]).flip(0), together, atol=1e-5)
     assert torch.allclose(encoder.features(many[70:71])[0], together[70], atol=1e-5)
     assert encoder.features([]).shape == (0, encoder.width)
@@ -61,20 +65,13 @@ def test_only_the_first_tokens_of_a_long_text_are_read_and_never_more_than_the_m
     assert torch.isfinite(long.features(["word " * 2000])).all()
 
 
-def test_a_function_is_told_of_the_progress(encoder):
-    calls = []
-    encoder.features(["a text"] * 100, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(64, 100), (100, 100)]
-
-
-def test_the_encoder_is_frozen_and_draws_no_dropout(encoder):
-    assert not any(parameter.requires_grad for parameter in encoder.model.parameters())
-    assert torch.equal(encoder.features(TEXTS), encoder.features(TEXTS))
-
-
 def test_the_digest_follows_weights_vocabulary_and_length_but_not_the_place(encoder, copied):
     assert TextEncoder(copied).digest() == encoder.digest()
     assert TextEncoder(copied, longest=64).digest() != encoder.digest()
+    (copied / "1_Pooling").mkdir(exist_ok=True)
+    (copied / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    assert TextEncoder(copied).digest() != encoder.digest()
+    (copied / "1_Pooling" / "config.json").unlink()
     changed = TextEncoder(copied)
     with torch.no_grad():
         changed.model.embeddings.word_embeddings.weight[500, 3] += 1e-3
@@ -127,20 +124,10 @@ def test_code_that_comes_with_a_model_is_not_run_whatever_standard_input_says(co
     assert not (tmp_path / "harmed").exists()
 
 
-@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
-def test_a_folder_that_lacks_a_file_says_what_it_needs(copied, missing):
-    (copied / missing).unlink()
-    with pytest.raises(DataFileError, match=r"cannot be opened as an encoder.*model\.safetensors"):
-        _ = TextEncoder(copied).width
-
-
 def test_a_name_that_is_nowhere_says_what_to_type(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(DataFileError, match=r"no folder 'nobody/nothing'.*hub.*Give the path of a folder"):
         _ = TextEncoder("nobody/nothing").width
-
-
-def test_a_length_below_one_is_rejected():
     with pytest.raises(DataFileError, match="`longest` must be an integer >= 1"):
         TextEncoder("anything", longest=0)
 
@@ -181,15 +168,6 @@ def test_pooling_is_that_of_the_folder(tmp_path, kind):
             states = encoder.model(**encoder.tokenizer(text, return_tensors="pt")).last_hidden_state[0]
             assert torch.allclose(features, by_hand(states), atol=1e-5)
             assert torch.allclose(score, classifier.output(by_hand(states)), atol=1e-5)
-
-
-def test_features_of_another_pooling_have_another_name_and_those_by_the_mean_keep_theirs(tmp_path):
-    names = {}
-    for kind, (config, _) in POOLING.items():
-        (tmp_path / kind).mkdir()
-        names[kind] = tiny_encoder(tmp_path / kind, **config).digest()
-    assert names["none"] == names["mean"]
-    assert len(set(names.values())) == 3
 
 
 @pytest.mark.parametrize(
