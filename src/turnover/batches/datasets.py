@@ -109,29 +109,30 @@ def _kind_of(data: Any) -> "type[InstanceIdDataset | InstanceIdIterable]":
     name = type(data).__name__
     if isinstance(data, IterableDataset):
         return InstanceIdIterable
-    cure = (
-        "Give a data set (with __len__ and __getitem__), an iterable that can be read again, a DataLoader or a Hugging "
-        "Face data set."
-    )
-    problem = "holds no rows"
     if isinstance(data, Iterator):
-        problem = "can be iterated only once, and training reads its data many times"
-        cure = "Give something that starts anew, such as a list or an IterableDataset."
-    elif hasattr(data, "iloc"):
-        problem = "has no numbered rows"
-        cure = "Give its rows with their index: with_instance_ids(frame.reset_index().to_dict('records'), id='index')."
-    elif isinstance(data, Mapping):
-        problem, cure = "has no numbered rows", "Give each of its data sets by itself, or a list of rows."
-    elif isinstance(data, set | frozenset):
-        problem, cure = "has no numbered rows", "Its order changes from run to run: give sorted(data)."
-    elif isinstance(data, str | bytes):
-        problem, cure = "has no numbered rows", "Give a data set or a list of rows."
-    elif not isinstance(data, type | nn.Module) and not is_array(data, dims=0):  # some of which have a length, too
+        raise BatchError(
+            f"a {name} can be iterated only once, and training reads its data many times. Give something that starts "
+            "anew, such as a list or an IterableDataset."
+        )
+    if hasattr(data, "iloc"):
+        raise BatchError(
+            f"a {name} has no numbered rows. Give its rows with their index: "
+            "with_instance_ids(frame.reset_index().to_dict('records'), id='index')."
+        )
+    if isinstance(data, str | bytes | Mapping | set | frozenset):
+        raise BatchError(
+            f"a {name} has no numbered rows. Give a list of rows: of a set sorted(data), of several data sets each by "
+            "itself."
+        )
+    if not isinstance(data, type | nn.Module) and not is_array(data, dims=0):  # some of which have a length, too
         if isinstance(data, Dataset) or (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
             return InstanceIdDataset
         if isinstance(data, Iterable):
             return InstanceIdIterable
-    raise BatchError(f"a {name} {problem}. {cure}")
+    raise BatchError(
+        f"a {name} holds no rows. Give a data set (with __len__ and __getitem__), an iterable that can be read again, "
+        "a DataLoader or a Hugging Face data set."
+    )
 
 
 def _is_own(column: Column | None) -> bool:

@@ -6,7 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import (
+    Dataset,
+    default_collate,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from turnover.errors import BatchError
 
@@ -21,7 +24,16 @@ class Sequences(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, tokens: Tensor, *, length: int) -> None:
-        _check(tokens, length)
+        given: Any = tokens
+        if length < 1:
+            raise BatchError(f"length must be an integer >= 1, got {length!r}.")
+        if not isinstance(given, Tensor) or given.dim() != 1 or given.is_floating_point():
+            shape = f"{given.dtype} {list(given.shape)}" if hasattr(given, "shape") else type(given).__name__
+            raise BatchError(
+                f"a corpus is one row of whole numbers [tokens]; {shape} was given. Give torch.tensor(numbers)."
+            )
+        if len(given) <= length:
+            raise BatchError(f"the corpus has {len(given)} tokens, too few for {length} and the one after. Give more.")
         self.tokens, self.length = tokens, length
 
     def __len__(self) -> int:
@@ -83,15 +95,3 @@ def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
     others = [name for name in rows[0] if name not in (*batch, "document")]
     return batch | {name: default_collate([row[name] for row in rows]) for name in others}
-
-
-def _check(tokens: Tensor, length: int) -> None:
-    if length < 1:
-        raise BatchError(f"length must be an integer >= 1, got {length!r}.")
-    if not isinstance(tokens, Tensor) or tokens.dim() != 1 or tokens.is_floating_point():
-        shape = f"{tokens.dtype} {list(tokens.shape)}" if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise BatchError(
-            f"a corpus is one row of whole numbers [tokens]; {shape} was given. Give torch.tensor(numbers)."
-        )
-    if len(tokens) <= length:
-        raise BatchError(f"the corpus has {len(tokens)} tokens, too few for {length} and the one after. Give more.")

@@ -64,23 +64,17 @@ class CaptumDataInfluence(DataInfluence):
         if k is not None and not 1 <= k <= len(self._ids):
             raise InfluenceError(f"`k` must be an integer from 1 to {len(self._ids)}, the training rows, got {k}.")
         if k is None or aggregate:
-            return self._scores(inputs, k, proponents, show_progress, aggregate)
+            scores = self._influence.pairwise(inputs, progress=show_progress).to_torch().T
+            scores = scores.sum(0, keepdim=True) if aggregate else scores
+            if k is None:
+                return scores
+            values, rows = scores.topk(k, largest=proponents)
+            return KMostInfluentialResults(rows, values)
         top = self._influence.top(inputs, k=k, progress=show_progress)
         ids, scores = (top.helpful_ids, top.helpful_scores) if proponents else (top.harmful_ids, top.harmful_scores)
         order = np.argsort(self._ids, kind="stable")
         rows = order[np.searchsorted(self._ids, ids, sorter=order)]
         return KMostInfluentialResults(torch.from_numpy(rows), torch.from_numpy(np.array(scores)))
-
-    def _scores(
-        self, inputs: Any, k: int | None, proponents: bool, show_progress: bool, aggregate: bool
-    ) -> Tensor | KMostInfluentialResults:
-        scores = self._influence.pairwise(inputs, progress=show_progress).to_torch().T
-        if aggregate:
-            scores = scores.sum(0, keepdim=True)
-        if k is None:
-            return scores
-        values, rows = scores.topk(k, largest=proponents)
-        return KMostInfluentialResults(rows, values)
 
     def self_influence(self, inputs: Any = None, show_progress: bool = False) -> Tensor:
         """Return the self-influence of every training row.

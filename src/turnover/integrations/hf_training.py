@@ -8,6 +8,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -86,9 +87,8 @@ class TurnOverTrainer(Trainer):
         self.data_collator = _IdCollator(self.data_collator, columns)
         self._loss_is_given = self.compute_loss_func is not None
         if max(map(replicas_of, model.modules())) > 1:
-            self.compute_loss_func = _RepeatedTargets(
-                self.compute_loss_func or _LossOverRows(model, self.label_smoother)
-            )
+            loss = self.compute_loss_func or _LossOverRows(model, self.label_smoother)
+            self.compute_loss_func = partial(_of_all_replicas, loss)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `Trainer.train` does, after a look at the settings that matter for masks."""
@@ -107,9 +107,9 @@ class TurnOverTrainer(Trainer):
                 stacklevel=2,
             )
         if self.args.gradient_checkpointing:
-            options: Any = self.args.gradient_checkpointing_kwargs or {}
+            given: Any = self.args.gradient_checkpointing_kwargs or {}
             defaults = {"use_reentrant": False, "context_fn": checkpoint_contexts}
-            self.args.gradient_checkpointing_kwargs = {**defaults, **options}
+            self.args.gradient_checkpointing_kwargs = {**defaults, **given}
         return super().train(*args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -283,20 +283,15 @@ class _IdCollator:
         return name != INSTANCE_ID and (self.columns is None or name in self.columns)
 
 
-@dataclass(frozen=True)
-class _RepeatedTargets:
-    """A loss function of a Trainer that gets the targets of all replicas."""
-
-    loss: Callable[..., Tensor]
-
-    def __call__(self, outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
-        active = active_instances()
-        if active is not None and labels is not None:
-            repeated = active.repeat(labels)
-            if num_items_in_batch is not None:
-                num_items_in_batch = num_items_in_batch * (len(repeated) // len(labels))
-            labels = repeated
-        return self.loss(outputs, labels, num_items_in_batch=num_items_in_batch)
+def _of_all_replicas(loss: Callable[..., Tensor], outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
+    """Return what a loss function of a Trainer gives for the targets of all replicas."""
+    active = active_instances()
+    if active is not None and labels is not None:
+        repeated = active.repeat(labels)
+        if num_items_in_batch is not None:
+            num_items_in_batch = num_items_in_batch * (len(repeated) // len(labels))
+        labels = repeated
+    return loss(outputs, labels, num_items_in_batch=num_items_in_batch)
 
 
 @dataclass(frozen=True)
@@ -318,21 +313,18 @@ class _LossOverRows:
         logits = logits_of(outputs).float()
         if shifts:
             logits, labels = logits[:, :-1], labels[:, 1:]
-        if labels.is_floating_point():
-            losses = self._errors(logits, labels)
-            count = losses.numel()
-        else:
+        config = getattr(self.model, "config", None)
+        kind = getattr(config, "problem_type", None)
+        count = labels.numel()
+        if not labels.is_floating_point():
             flat = labels.reshape(-1)
             losses = functional.cross_entropy(logits.reshape(len(flat), -1), flat, reduction="none")
             count = (flat != IGNORED).sum()
+        elif kind == "multi_label_classification" or (kind is None and getattr(config, "num_labels", 1) > 1):
+            losses = functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        else:
+            losses = (logits.reshape(labels.shape) - labels).square()
         return losses.sum() / (count if num_items_in_batch is None else num_items_in_batch)
-
-    def _errors(self, logits: Tensor, labels: Tensor) -> Tensor:
-        config = getattr(self.model, "config", None)
-        kind = getattr(config, "problem_type", None)
-        if kind == "multi_label_classification" or (kind is None and getattr(config, "num_labels", 1) > 1):
-            return functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-        return (logits.reshape(labels.shape) - labels).square()
 
 
 def _innermost(model: Any) -> Any:
@@ -348,10 +340,10 @@ def _shifts_labels(model: nn.Module) -> bool:
 
 def _reject_shifted_labels(model: nn.Module, inputs: Mapping[str, Any]) -> None:
     """Raise where labels are shifted already and the model would shift them again: it would learn to skip a token."""
-    tokens, labels = inputs.get("input_ids"), inputs.get("labels")
-    if not isinstance(tokens, Tensor) or not isinstance(labels, Tensor) or tokens.shape != labels.shape:
-        return
-    if tokens.dim() < 2 or not _shifts_labels(model):
+    tokens: Any = inputs.get("input_ids")
+    labels: Any = inputs.get("labels")
+    fit = isinstance(tokens, Tensor) and isinstance(labels, Tensor) and tokens.shape == labels.shape
+    if not fit or tokens.dim() < 2 or not _shifts_labels(model):
         return
     if _agree(labels[:, :-1], tokens[:, 1:]) and not _agree(labels, tokens):  # one token over and over: both agree
         raise BatchError(

@@ -16,6 +16,7 @@ from .learning_curves import check_counts, measure_curves
 
 _T = TypeVar("_T")
 _IDS_ATTRIBUTE = "_turnover_ids"
+_SKIPPED = RuntimeError("a batch that was skipped has reached no site")
 
 
 def repeat(targets: _T) -> _T:
@@ -60,29 +61,26 @@ class InstancesCallback(Callback):
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Enter the keep view."""
         ids = pl_module.__dict__.pop(_IDS_ATTRIBUTE, None)
-        self._leave()
+        self._leave(_SKIPPED)
         self._active = instances(_ids_of(batch, trainer) if ids is None else ids)
         self._active.__enter__()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Leave it, and raise where a site of the model was never reached."""
-        active, self._active = self._active, None
-        if active is not None:
-            active.__exit__(None, None, None)
+        self._leave(None)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the view of a batch that was skipped."""
-        self._leave()
+        self._leave(_SKIPPED)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Leave the view of the batch that failed."""
         self._leave(exception)
 
-    def _leave(self, error: BaseException | None = None) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         active, self._active = self._active, None
-        if active is not None:  # as after an error: a batch that was skipped has reached no site
-            error = error or RuntimeError()
-            active.__exit__(type(error), error, error.__traceback__)
+        if active is not None:
+            active.__exit__(None if error is None else type(error), error, None)
 
 
 class TurnOverModule(LightningModule):
