@@ -61,20 +61,6 @@ def test_all_estimates_equal_their_definition(measure):
     assert np.allclose(mean.stderr, whole[:, 1], atol=1e-6)
 
 
-def test_subsets_have_their_size_and_do_not_depend_on_the_number_of_models():
-    subsets, seeds = FeldmanZhang(recipe(), models=300, share=0.7).plan()
-    assert (subsets.sum(1) == 8).all()
-    assert len(set(seeds)) == 300
-    few, few_seeds = FeldmanZhang(recipe(), models=10, share=0.7).plan()
-    assert np.array_equal(few, subsets[:10])
-    assert few_seeds == seeds[:10]
-    # Every row and every pair of rows is as frequent as a uniform subset has it, within 5 standard errors.
-    one, two = 8 / 12, 8 / 12 * 7 / 11
-    together = (subsets[:, :, None] & subsets[:, None, :]).mean(0)
-    assert np.abs(subsets.mean(0) - one).max() < 5 * np.sqrt(one * (1 - one) / 300)
-    assert np.abs(together[~np.eye(12, dtype=bool)] - two).max() < 5 * np.sqrt(two * (1 - two) / 300)
-
-
 def test_rows_in_all_or_none_of_the_subsets_are_nan_and_the_warning_says_how_many_models_cure_it():
     with pytest.warns(TurnOverWarning, match=r"rows are in all or in none of the 3 subsets.*more are needed") as heard:
         found = FeldmanZhang(recipe(), models=3).pairwise((QX, QY))
@@ -90,17 +76,6 @@ def test_rows_in_all_or_none_of_the_subsets_are_nan_and_the_warning_says_how_man
     # Warnings are errors in this suite: this number is enough, and a row that is covered needs none.
     assert np.isfinite(FeldmanZhang(recipe(), models=needed).self_influence().values).all()
     FeldmanZhang(recipe(), models=3).pairwise((QX, QY), ids=np.flatnonzero(~failed))
-
-
-def test_self_influence_after_pairwise_trains_nothing():
-    count = Counted(build)
-    method = FeldmanZhang(recipe(build=count), models=20)
-    fresh = FeldmanZhang(recipe(), models=20).self_influence()
-    method.pairwise((QX, QY))
-    before = count.built
-    assert np.array_equal(method.self_influence().values, fresh.values)
-    method.mean((QX, QY))
-    assert count.built - before == 2  # looks at the model, no training
 
 
 def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path, monkeypatch):
@@ -141,14 +116,6 @@ def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path, monkeypatch):
         ask(20, epochs=2)
 
 
-@pytest.mark.slow
-def test_two_processes_give_what_one_gives():
-    here = FeldmanZhang(recipe(), models=12, share=0.5).pairwise((QX, QY))
-    there = FeldmanZhang(recipe(), models=12, share=0.5, processes=2).pairwise((QX, QY))
-    assert np.allclose(here.values, there.values, atol=1e-6)
-    assert np.allclose(here.stderr, there.stderr, atol=1e-6)
-
-
 def test_it_agrees_with_leave_one_out_in_rank_and_sign():
     random = torch.Generator().manual_seed(0)
     x = torch.randn(24, 2, generator=random)
@@ -165,18 +132,6 @@ def test_it_agrees_with_leave_one_out_in_rank_and_sign():
     clear = np.abs(other.values) > 3 * other.stderr
     assert clear.sum() > 20
     assert (np.sign(one) == np.sign(other.values))[clear].mean() > 0.95
-
-
-def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
-    points = torch.eye(5)
-    x = torch.cat([points[:4].repeat(6, 1), points[4:]])
-    y = torch.cat([torch.arange(4).repeat(6), torch.tensor([2])])
-    # Trained until it fits: a model that does not fit a row has not memorized it. No bias: rows meet their copies only.
-    fitting = partial(torch.optim.SGD, lr=20.0)
-    plan = TrainingRecipe(partial(nn.Linear, 5, 4, bias=False), x, y, optimizer=fitting, epochs=10, batch_size=25)
-    found = FeldmanZhang(plan, models=60, measure="probability").self_influence()
-    assert found.values[24] > 0.5
-    assert np.abs(found.values[:24]).max() < 0.1
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,6 @@ def test_queries_that_share_a_walk_have_the_scores_they_have_alone():
     assert together.provenance["steps"] == 16
 
 
-def test_inputs_may_be_a_dict():
-    class Named(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = build()
-
-        def forward(self, *, x):
-            return self.inner(x)
-
-    named = SgdInfluence.train(recipe(build=Named, inputs={"x": X})).pairwise(({"x": QUERIES[0]}, QUERIES[1]))
-    np.testing.assert_array_equal(named.values, SgdInfluence.train(recipe()).pairwise(QUERIES).values)
-
-
 def normalized() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
 
@@ -128,13 +115,6 @@ def scores_of(influence: SgdInfluence, queries, rows: range) -> torch.Tensor:
     return torch.tensor(influence.pairwise(queries).values[list(rows)])
 
 
-def test_scores_predict_retraining_of_logistic_regression():
-    plan, queries = on_digits("logistic regression", 4)
-    rows = range(0, 120, 8)
-    influence = SgdInfluence.train(plan, seed=1)
-    assert correlation(scores_of(influence, queries, rows), change(plan, queries, rows, None)) > 0.99
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MODELS)
 def test_scores_predict_retraining_along_the_same_batches(case):
@@ -147,26 +127,3 @@ def test_scores_predict_retraining_along_the_same_batches(case):
     print(f"{case}: r = {of_last:.4f} for the last epoch, {of_whole:.4f} for all")
     assert of_last > 0.95
     assert of_whole > 0.95
-
-
-def first_epoch(case: str) -> float:
-    """How well what rows do in the first of 15 epochs is predicted."""
-    plan, queries = on_digits(case, 15)
-    rows = range(0, 120, 8)
-    influence = SgdInfluence.train(plan, seed=1)
-    first = scores_of(influence, queries, rows) - scores_of(influence.last(14), queries, rows)
-    found = correlation(first, change(plan, queries, rows, range(1)))
-    print(f"{case}: r = {found:.4f} for the first epoch")
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["logistic regression", "MLP with tanh", "MLP with tanh and momentum"])
-def test_with_smooth_units_the_first_epoch_is_predicted_too(case):
-    assert first_epoch(case) > 0.99
-
-
-@pytest.mark.slow
-def test_with_kinks_the_first_epoch_is_predicted_badly():
-    """Their Hessian lacks the kinks, as the docstring of the method says."""
-    assert first_epoch("MLP with ReLU") < 0.9

@@ -1,7 +1,5 @@
 """Leave-one-out retraining equals retraining by hand, and resumes."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -85,46 +83,6 @@ def test_several_seeds_are_averaged_with_the_standard_error_of_their_mean():
     assert together.unit == "loss"
     assert together.path == "leave-one-out retraining, 3 seeds"
     assert together.provenance["seeds"] == [0, 1, 2]
-
-
-def test_the_mean_has_the_spread_of_the_seeds_own_means():
-    method = LeaveOneOut(recipe(), seeds=(0, 1))
-    means = np.stack([LeaveOneOut(recipe(), seeds=[s]).pairwise((QX, QY)).values.mean(1) for s in (0, 1)])
-    found = method.mean((QX, QY))
-    assert np.allclose(found.values, means.mean(0), atol=1e-6)
-    assert np.allclose(found.stderr, means.std(0, ddof=1) / np.sqrt(2), atol=1e-6)
-
-
-def test_a_row_that_has_a_twin_influences_itself_less_than_one_that_is_alone():
-    points = 3 * torch.eye(8)
-    x = torch.cat([points, points[:4]])
-    y = torch.arange(8).remainder(2)
-    plan = TrainingRecipe(partial(nn.Linear, 8, 2), x, torch.cat([y, y[:4]]), epochs=20, batch_size=12)
-    found = LeaveOneOut(plan, seeds=(0, 1)).self_influence().values
-    twins, alone = np.r_[found[:4], found[8:]], found[4:8]
-    assert (found > 0).all()
-    assert twins.max() < alone.min()
-
-
-def test_dicts_and_tuples_of_inputs_are_asked_in_their_own_form():
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(3, 2)
-
-        def forward(self, a, b):
-            return self.layer(a + b)
-
-    by_name = LeaveOneOut(recipe(build=Two, inputs={"a": X, "b": X})).pairwise(({"a": QX, "b": QX}, QY), ids=[0, 5])
-    by_place = LeaveOneOut(recipe(build=Two, inputs=(X, X))).pairwise(((QX, QX), QY), ids=[0, 5])
-    assert np.array_equal(by_name.values, by_place.values)
-
-
-@pytest.mark.slow
-def test_two_processes_give_what_one_gives():
-    here = LeaveOneOut(recipe()).pairwise((QX, QY), ids=range(4))
-    there = LeaveOneOut(recipe(), processes=2).pairwise((QX, QY), ids=range(4))
-    assert np.allclose(here.values, there.values, rtol=0, atol=1e-6)
 
 
 def test_finished_seeds_are_not_trained_again_and_other_data_are_rejected(tmp_path):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.errors import BaselineError, StoreError, TrainingError, TurnOverWarning
+from turnover.errors import BaselineError, StoreError, TrainingError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import (
     ConjugateGradients,
@@ -198,20 +198,6 @@ def test_other_queries_have_a_folder_of_their_own(tmp_path, name):
         assert method.pairwise(queries).equals(plain.pairwise(queries))
     assert len(list((tmp_path / "cache").iterdir())) == 2
     assert not np.array_equal(plain.pairwise(QUERIES).values, plain.pairwise(OTHER).values)
-
-
-def test_scores_walked_over_other_epochs_are_not_mixed_up(tmp_path):
-    whole = hara(recipe(), tmp_path, cache=tmp_path / "cache", identity={})
-    whole.mean(QUERIES)
-    with pytest.raises(StoreError, match="first step"):
-        whole.last(1).mean(QUERIES)
-
-
-def test_what_conjugate_gradients_warn_of_is_said_again_when_scores_are_read(tmp_path):
-    hasty = {"solver": ConjugateGradients(max_iterations=1), "cache": tmp_path / "cache", "identity": {}}
-    for _ in range(2):
-        with pytest.warns(TurnOverWarning, match="conjugate gradients did not converge: after 1 iterations"):
-            koh(recipe(), tmp_path, **hasty).pairwise(QUERIES)
 
 
 @pytest.mark.parametrize("name", METHODS)

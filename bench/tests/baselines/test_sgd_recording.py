@@ -85,12 +85,3 @@ def test_missing_and_damaged_steps_are_named(tmp_path, monkeypatch):
         SgdInfluence.open(recipe(), tmp_path)
     with pytest.raises(StoreDamagedError, match=r"steps from 6 on .*c/2/0 is missing"):
         influence.mean(QUERIES)
-
-
-def test_a_folder_without_a_recorded_training_is_rejected(tmp_path):
-    with pytest.raises(StoreError, match="no store"):
-        SgdInfluence.open(recipe(), tmp_path)
-    influence = SgdInfluence.train(recipe())
-    influence.mean(QUERIES).save(tmp_path / "scores")
-    with pytest.raises(BaselineError, match="no recorded training"):
-        SgdInfluence.open(recipe(), tmp_path / "scores")

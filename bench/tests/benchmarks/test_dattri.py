@@ -85,11 +85,3 @@ def test_loaders_that_cannot_be_attributed_are_told(attributor, rows, tests, bui
 def test_without_a_cache_it_says_what_to_call(trained, rows, tests):
     with pytest.raises(InfluenceError, match=r"cache\(full_train_dataloader\) first"):
         DattriAttributor(trained.model).attribute(DataLoader(rows), tests)
-
-
-def test_rows_that_share_an_id_are_told(trained, tests):
-    rows = turnover.with_instance_ids([(x, y, n // 2) for n, (x, y) in enumerate(trained.rows)], groups=2)
-    attributor = DattriAttributor(trained.model)
-    attributor.cache(DataLoader(rows))
-    with pytest.raises(InfluenceError, match="60 rows share 30 ids"):
-        attributor.attribute(DataLoader(rows), tests)

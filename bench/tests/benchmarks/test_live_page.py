@@ -1,7 +1,5 @@
 """The benchmark of the live page runs, and tells right answers from wrong ones."""
 
-import copy
-
 import pytest
 
 pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover[serve]'")
@@ -27,27 +25,3 @@ def test_all_answers_of_many_clients_are_those_of_the_library(run, monkeypatch, 
     told = capsys.readouterr().out
     assert "24 questions of 8 clients: 24 right;" in told
     assert "plain forward pass" in told
-
-
-def test_another_row_score_or_label_counts_as_wrong(run):
-    by_library = live_page._library(run, "number 7")
-    answer = {
-        "predicted": by_library["predicted"],
-        **{
-            side: [{"row": row, "score": score} for row, score in by_library[side]]
-            for side in ("supporting", "opposing")
-        },
-    }
-    assert by_library["supporting"]
-    assert live_page._same(answer, by_library)
-    for change in ("predicted", "row", "score", "fewer"):
-        other = copy.deepcopy(answer)
-        if change == "predicted":
-            other["predicted"] = "another"
-        elif change == "row":
-            other["supporting"][0]["row"] += 1
-        elif change == "score":
-            other["supporting"][0]["score"] *= 1.1
-        else:
-            other["supporting"].pop()
-        assert not live_page._same(other, by_library), change

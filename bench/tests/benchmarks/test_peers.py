@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnover_bench.benchmarks.peers.digits import SIZES, Config, digit_rows, with_wrong_labels
+from turnover_bench.benchmarks.peers.digits import SIZES
 from turnover_bench.benchmarks.peers.likeness import measure_likeness
 from turnover_bench.benchmarks.peers.page import findings, write_page
 
@@ -50,15 +50,6 @@ def test_findings_compare_our_best_with_the_best_of_the_package():
     assert auc.agreement.endswith("our best is below the best of its own methods.")
     (classes,) = findings("quanda", part("quanda"))
     assert classes.agreement.endswith("our best is equal to the best of its own methods.")
-
-
-def test_rows_are_digits_and_a_tenth_of_the_labels_is_wrong():
-    rows, tests = digit_rows(Config(rows=200, tests=30), side=28)
-    assert rows.tensors[0].shape == (200, 1, 28, 28)
-    assert len(tests) == 30
-    noisy, wrong = with_wrong_labels(rows)
-    assert wrong.sum() == 20
-    assert ((noisy.tensors[1] != rows.tensors[1]).numpy() == wrong).all()
 
 
 def test_likeness_finds_subclasses_that_were_not_learned():

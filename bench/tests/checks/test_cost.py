@@ -1,6 +1,5 @@
 """What a method costs."""
 
-import multiprocessing
 from functools import partial
 
 import numpy as np
@@ -32,14 +31,6 @@ def test_memory_of_an_earlier_block_does_not_count():
     with PeakResident() as peak:
         pass
     assert peak.bytes < 20e6
-
-
-@needs_proc
-@pytest.mark.slow
-def test_memory_of_worker_processes_counts():
-    with PeakResident() as peak, multiprocessing.get_context("spawn").Pool(1) as pool:
-        pool.map(use_and_free, [150_000_000] * 5)
-    assert peak.bytes > 140e6
 
 
 def test_storage_is_what_a_method_says_or_what_it_holds_without_the_data():

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import TensorDataset
@@ -86,14 +85,6 @@ def test_turn_over_dropout_and_a_method_of_ones_own_stand_in_one_table(tmp_path)
     assert again.rows[0].brittleness == similar.brittleness
 
 
-def test_ground_truth_that_retrains_the_plain_model_says_so():
-    task = digits(rows=20, queries=3, masked=True, epochs=2)
-    table = evaluate(
-        task, {"similarity": lambda: Similarity(task)}, metrics=["lds"], config=replace(SMALL, view="plain", subsets=4)
-    )
-    assert "the plain model, retrained" in table.to_markdown()
-
-
 def test_metrics_that_are_switched_off_or_not_known_leave_no_column():
     task = replace(digits(rows=20, queries=3, epochs=2), wrong=None)
     table = evaluate(task, {"similarity": lambda: Similarity(task)}, metrics=["mislabels", "self"])
@@ -112,29 +103,6 @@ def test_a_metric_that_fails_is_named_and_the_others_go_on():
     )
     assert table.rows[0].mislabels_mean is not None
     assert "got ks=(20,)" in table.rows[0].problems["brittleness"]
-
-
-def test_scores_of_the_wrong_shape_are_reported_in_the_row():
-    task = digits(rows=20, queries=3, epochs=2)
-
-    class Short:
-        def pairwise(self, queries):
-            return np.zeros((20, 2))
-
-    (row,) = evaluate(task, {"short": Short}, metrics=["mislabels"]).rows
-    assert "scores are [20, 2]. Give [20, 3]" in row.problems["method"]
-
-
-def test_leave_one_out_scores_may_be_given():
-    task = digits(rows=20, queries=3, epochs=2)
-    (row,) = evaluate(
-        task,
-        {"similarity": lambda: Similarity(task)},
-        metrics=["loo"],
-        config=SMALL,
-        leave_one_out_scores=Similarity(task).pairwise(task.queries),
-    ).rows
-    assert row.loo.spearman.mean == pytest.approx(1.0)
 
 
 def test_unknown_metrics_and_no_methods_are_errors():

@@ -18,9 +18,3 @@ def test_a_toy_run_counts_shares(toy):
     assert 0 <= toy.result["covered"] <= 1
     assert set(toy.result["null"]) == {"replicas_1", "replicas_3"}
     assert toy.result["null"]["replicas_3"]["pairs"] == 600 * 3
-
-
-def test_the_page_shows_every_number(toy):
-    text = toy.page
-    assert f"{toy.result['covered']:.1%}" in text
-    assert "3 replicas" in text

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from turnover_bench.experiments import checkpoints
-from turnover_bench.experiments.checkpoints import next_checkpoint, resumable, trainings_of
+from turnover_bench.experiments.checkpoints import resumable, trainings_of
 
 # Kills itself, as kill -9 does, when so many states are written; a state is written after every step.
 KILLED = """
@@ -112,12 +112,6 @@ def test_a_killed_experiment_resumes_to_the_same_result(tmp_path):
         del one["result"]["spent"]
     assert results[0]["result"] == results[1]["result"]
     assert results[0]["processor_seconds"] > 0
-
-
-def test_outside_of_a_part_nothing_is_kept(tmp_path):
-    assert next_checkpoint() is None
-    steps = resumable({}, epochs=2, draw=lambda order: [1, 2], order=torch.Generator())
-    assert [(step.batch, step.last) for step in steps] == [(1, False), (2, True)] * 2
 
 
 def test_a_state_that_was_cut_off_starts_over(tmp_path, monkeypatch):

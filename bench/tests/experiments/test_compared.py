@@ -56,17 +56,6 @@ def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_l
     assert "<svg" in (tmp_path / "compared.svg").read_text(encoding="utf-8")
 
 
-def test_the_page_says_when_the_estimate_is_no_better_than_chance_and_why_a_method_failed(toy, tmp_path):
-    changed = toy.result
-    methods = changed["tasks"]["digits"]["plain"]["methods"]
-    methods["turnover"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
-    methods["random"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
-    methods["koh"] = {"seeds": 1, "problems": {"method": "BaselineError: indefinite Hessian"}}
-    first = page(changed, tmp_path).split("### Ground truth: ")[1]
-    assert "the original estimator is not better than random scores" in first
-    assert "- Koh+ (last layer), method: BaselineError: indefinite Hessian" in first
-
-
 def test_plain_and_masked_training_start_from_the_same_weights_and_masks_follow_their_seed(tmp_path):
     ready = prepare(TaskConfig("digits", rows=20, queries=2, hidden=8, layers=2), tmp_path)
     torch.manual_seed(0)

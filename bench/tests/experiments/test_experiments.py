@@ -82,17 +82,3 @@ def test_missing_data_are_named_before_anything_is_trained(name, tmp_path, monke
     with pytest.raises(MissingDataError, match=NEEDS_DATA[name] + ".*export TURNOVER_DATA"):
         run(name, "toy", tmp_path / "run")
     assert {file.name for file in (tmp_path / "run").rglob("*") if file.is_file()} <= {"config.json", "seconds.json"}
-
-
-def test_an_experiment_needs_data_or_has_them():
-    without = {
-        "calibration",
-        "compared",
-        "curvature_intervals",
-        "laws",
-        "own_row",
-        "own_row_recipes",
-        "table1",
-        "variants",
-    }
-    assert set(NEEDS_DATA) | without == set(experiments())

@@ -9,9 +9,7 @@ from turnover.errors import DataFileError
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.datasets.cifar10 import load_cifar10
 from turnover_bench.experiments.datasets.hub import HUB_TOPICS
-from turnover_bench.experiments.datasets.mnli import load_mnli
 from turnover_bench.experiments.datasets.sst2 import load_sst2
-from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
 from turnover_bench.experiments.datasets.yahoo import TOPICS, load_yahoo
 
 datasets = pytest.importorskip("datasets")
@@ -46,22 +44,6 @@ def test_the_file_is_made_once(hub):
     assert load_sst2("test").texts == ["good"]
 
 
-def test_pairs_have_their_labels_by_name(hub):
-    names = ["entailment", "neutral", "contradiction"]
-    kind = datasets.Features(
-        {
-            "premise": datasets.Value("string"),
-            "hypothesis": datasets.Value("string"),
-            "label": datasets.ClassLabel(names=names),
-        }
-    )
-    rows = {"premise": ["it rains", "it snows"], "hypothesis": ["it is wet", "it is warm"], "label": [0, 2]}
-    save(hub, "nyu-mll/multi_nli", kind, validation_matched=rows)
-    found = load_mnli("validation")
-    assert found.hypotheses == ["it is wet", "it is warm"]
-    assert found.labels.tolist() == [0, 2]
-
-
 def test_questions_are_joined_with_their_answers(hub):
     topic, text = datasets.ClassLabel(names=list(HUB_TOPICS)), datasets.Value("string")
     kind = datasets.Features({"topic": topic, "question_title": text, "question_content": text, "best_answer": text})
@@ -69,11 +51,6 @@ def test_questions_are_joined_with_their_answers(hub):
     save(hub, "community-datasets/yahoo_answers_topics", kind, train=rows)
     found = load_yahoo()
     assert (found.texts, TOPICS[found.labels[0]]) == (["who won? the reds"], "sports")
-
-
-def test_running_text_keeps_its_lines(hub):
-    save(hub, "Salesforce/wikitext/wikitext-2-v1", validation={"text": ["", " = Title = \n", " some words \n"]})
-    assert [line.split() for line in load_wikitext2("valid")] == [[], ["=", "Title", "="], ["some", "words"]]
 
 
 def test_images_keep_their_pixels_and_order(hub):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnover_bench.experiments.laws.experiment import _exponent, page
+from turnover_bench.experiments.laws.experiment import _exponent
 
 
 def test_every_setting_is_a_point_with_noise_above_zero(toy):
@@ -13,10 +13,3 @@ def test_every_setting_is_a_point_with_noise_above_zero(toy):
 def test_an_exponent_needs_three_settings_in_which_something_was_seen():
     assert _exponent([1, 2, 4], [8.0, 4.0, 2.0])["exponent"] == pytest.approx(-1)
     assert _exponent([1, 2, 4], [8.0, None, 2.0]) is None
-
-
-def test_the_page_says_where_nothing_was_seen(toy, tmp_path):
-    point = {**toy.result["rows"]["points"][0], "signal": None, "ratio": None}
-    text = page({**toy.result, "rows": {**toy.result["rows"], "points": [point], "signal": None}}, tmp_path)
-    assert "not measurable" in text
-    assert "not fitted" in text

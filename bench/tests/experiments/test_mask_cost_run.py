@@ -40,13 +40,6 @@ def test_letters_are_given_with_wrong_labels_and_held_out_with_their_own():
     assert np.array_equal(held.labels, same.labels)
 
 
-def test_digits_are_images_and_none_is_on_both_sides():
-    given, held = _images(Config({"digits": (300, 100)}), "digits", 0)
-    assert (given.pixels.shape, held.pixels.shape) == ((300, 8, 8), (100, 8, 8))
-    trained = {image.tobytes() for image in given.pixels}
-    assert not any(image.tobytes() in trained for image in held.pixels)
-
-
 def test_each_run_has_the_settings_it_is_named_for(toy):
     for by_setting in toy.result["data"].values():
         assert [(name, runs[0]["replicas"]) for name, runs in by_setting.items()] == [("defaults", 2), ("1 replica", 1)]

@@ -62,22 +62,6 @@ def test_dropout_brings_most_back_by_the_longest_training(low, share, verdict):
     assert "after 12 and 108 epochs masks cost +10.0, +20.0 points" in by_epochs.agreement
 
 
-def test_masks_that_cost_nothing_leave_nothing_to_bring_back():
-    *_, claim = findings(
-        {**result(), "kinds": {"vgg": {**result()["kinds"]["vgg"], "masks": result()["kinds"]["vgg"]["plain"]}}}
-    )
-    assert claim.verdict == "not comparable here"
-    assert "nothing can be brought back." in claim.agreement
-
-
-@pytest.mark.parametrize(
-    ("unsure", "verdict"), [("plain", "not comparable here"), ("masks, dropout 0.3", "does not hold here")]
-)
-def test_costs_and_gains_count_only_beyond_two_standard_errors(unsure, verdict):
-    *_, claim = findings(result(low=(0.4, 0.55), apart={unsure: 0.4}))
-    assert claim.verdict == verdict
-
-
 def test_every_network_is_trained_for_every_number_of_epochs(toy):
     for networks in toy.result["kinds"].values():
         for name, by_epochs in networks.items():

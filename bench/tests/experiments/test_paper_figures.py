@@ -89,17 +89,6 @@ def test_supporting_images_stand_below_the_errors(file):
     assert figure.axes[3].get_title() == "$good$  +0.4"
 
 
-@pytest.mark.parametrize("significant", [True, False])
-def test_significant_images_are_framed(file, significant):
-    figure = image_figure(
-        explanations(0, significant=significant), np.ones((1, 8, 8)), np.ones((1, 8, 8, 3)), file, k=2
-    )
-    query, example, empty = figure.axes
-    width = {panel: panel.spines["top"].get_linewidth() for panel in (query, example)}
-    assert (width[example] > width[query]) == significant
-    assert not empty.axison
-
-
 def test_shared_words_are_marked_in_both_texts(file):
     figure = text_figure(explanations(1), [QUERY], ["nothing", EXAMPLE], file, names=["bad", "good"])
     assert "good(80%),label:bad" in words(figure)
@@ -107,16 +96,6 @@ def test_shared_words_are_marked_in_both_texts(file):
     assert "notsignificant" not in words(figure)
     assert (1, 2, 6) in marked_letters(figure)  # thin in the query
     assert (3, 9, 13) in marked_letters(figure)  # and in the example, which is indented by two
-
-
-def test_examples_within_noise_are_called_so(file):
-    assert "notsignificant" in words(text_figure(explanations(0, significant=False), [QUERY], [EXAMPLE], file))
-
-
-def test_long_texts_are_broken_between_words_and_keep_their_marks(file):
-    figure = text_figure(explanations(0), ["word " * 30 + "thin"], ["thin"], file, width=40)
-    assert max(end for _, _, end in marked_letters(figure)) <= 40
-    assert len(marked_letters(figure)) == 2
 
 
 def test_colored_text_has_the_tints_of_its_tokens(file):
@@ -145,8 +124,3 @@ def test_retraining_check_shows_every_training(file):
 def test_what_does_not_fit_is_rejected(tmp_path, draw, queries, train, message):
     with pytest.raises(ApplicationError, match=message):
         draw(explanations(0), queries, train, tmp_path / "figure.png")
-
-
-def test_rows_without_a_finite_score_are_rejected(tmp_path):
-    with pytest.raises(ApplicationError, match="got none"):
-        self_influence_figure(memorized_rows([np.nan]), tmp_path / "figure.png")

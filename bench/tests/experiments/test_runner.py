@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnover_bench.experiments import runner
-from turnover_bench.experiments.__main__ import RESULTS, longest_first, main, run_side_by_side
+from turnover_bench.experiments.__main__ import RESULTS, main, run_side_by_side
 from turnover_bench.experiments.index import PAPER, write_index
 from turnover_bench.experiments.runner import (
     ExperimentError,
@@ -105,12 +105,6 @@ def test_a_folder_with_other_files_is_refused(doubled, tmp_path):
         run("doubled_rows", "toy", tmp_path)
 
 
-def test_no_half_written_file_is_left(doubled, tmp_path):
-    publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
-    write_index(tmp_path / "results")
-    assert not list(tmp_path.rglob("*.part"))
-
-
 def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
     page = publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
     index = write_index(tmp_path / "results")
@@ -121,28 +115,6 @@ def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
     )
     assert "20" in page.read_text()
     assert "make repro-doubled-rows SIZE=small" in page.read_text()
-
-
-def test_the_index_shows_the_figure_of_the_setting_that_its_sentences_are_about(doubled, tmp_path):
-    results = tmp_path / "results"
-    publish(run("doubled_rows", "small", tmp_path / "small"), results)
-    assert "](results/doubled_rows.svg)" in write_index(results).read_text()
-    publish(run("doubled_rows", "medium", tmp_path / "medium"), results)
-    text = write_index(results).read_text()
-    assert "](results/medium/doubled_rows.svg)" in text
-    assert "](results/doubled_rows.svg)" not in text
-    (results / "medium" / "doubled_rows.svg").unlink()  # a page may have none in that setting
-    assert "](results/doubled_rows.svg)" in write_index(results).read_text()
-
-
-def test_the_index_shows_the_paper_beside_ours_and_every_figure(doubled, tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover_bench.experiments.index.PAPER", ("doubled_rows", "tripled_rows"))
-    publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
-    text = write_index(tmp_path / "results").read_text()
-    assert "| rows | 10 (Table \\| 1) | 20 | doubled |" in text
-    assert "- Twice as many." in text
-    assert "![Doubled rows](results/doubled_rows.svg)" in text
-    assert "Not run yet: `make repro-tripled-rows`." in text
 
 
 def test_the_index_leads_with_the_claims_of_the_paper_by_the_largest_run(doubled, tmp_path, monkeypatch):
@@ -174,10 +146,6 @@ def test_a_machine_that_is_too_small_is_told_before_anything_is_written(doubled,
     run("doubled_rows", "small", tmp_path / "out")
 
 
-def test_a_machine_that_is_large_enough_is_not_refused(tmp_path):
-    Needs(disk=1e-6, memory=1e-3).check(tmp_path / "new" / "folder", name="table1", size="full")
-
-
 @pytest.mark.slow  # two processes of their own
 def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
     told = []
@@ -188,12 +156,6 @@ def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
     assert (tmp_path / "laws-toy" / "result.json").exists()
     assert "holds other files and no run" in (tmp_path / "logs" / "table1-toy.log").read_text()
     assert told[-1].startswith("[2/2] ")
-
-
-def test_the_longest_begin_first_and_those_that_never_ran_before_them(tmp_path):
-    for name, seconds in (("quick", 3.0), ("slow", 900.0)):
-        (tmp_path / f"{name}.json").write_text(json.dumps({"seconds": seconds}))
-    assert longest_first(["quick", "new", "slow"], "small", tmp_path) == ["new", "slow", "quick"]
 
 
 def test_values_outside_the_expected_range_are_told(doubled, tmp_path):
@@ -231,13 +193,6 @@ def test_an_unknown_name_says_which_there_are(capsys):
     with pytest.raises(SystemExit):
         main(["tabel1"])
     assert "There are: " in capsys.readouterr().err
-
-
-def test_the_list_has_every_experiment(capsys):
-    assert main(["--list"]) == 0
-    assert capsys.readouterr().out.split() == experiments()
-    assert "table1" in experiments()
-    assert "datasets" not in experiments()
 
 
 @pytest.mark.parametrize("name", experiments())

@@ -7,26 +7,16 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
-from turnover_bench.experiments.datasets.cifar10 import load_cifar10, load_cscores
 from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.runner import ExperimentError
 from turnover_bench.experiments.self_influence.experiment import (
     SIZES,
     agreement,
-    cscore_sentence,
     findings,
     image_task,
-    network,
     page,
 )
 from turnover_bench.experiments.self_influence.experiment import run as measure
-
-
-def test_cscores_are_those_of_the_images(monkeypatch, data_file):
-    monkeypatch.setenv("TURNOVER_DATA", str(data_file("cifar10/cifar10_cscores.npz").parents[1]))
-    scores, labels = load_cscores(rows=10_000)
-    assert np.array_equal(labels, load_cifar10("train", rows=10_000).labels)
-    assert 0 <= scores.min() < 0.1 < 0.9 < scores.max() <= 1
 
 
 def test_cscores_of_other_images_are_refused(monkeypatch, data_file, tmp_path):
@@ -92,15 +82,3 @@ def test_the_page_shows_the_shares_and_draws_the_figure(toy):
 )
 def test_agreement_needs_most_rows_and_more_than_noise(positive, null, said):
     assert said in agreement("SST-2", [{"positive": positive, "null_positive": null}])
-
-
-def test_the_sentence_on_cscores_follows_their_sign():
-    assert "as expected" in cscore_sentence({"1": [-0.3, -0.4], "8": [-0.5]})
-    assert "in part only" in cscore_sentence({"1": [-0.02], "8": [-0.5]})
-    assert "does not fall" in cscore_sentence({"1": [0.3]})
-
-
-def test_networks_are_named_as_they_are():
-    setting = {"text": vars(SIZES["full"].text), "image": vars(SIZES["full"].image)}
-    assert "bert-base-cased" in network("sst2", setting)
-    assert "VGG19 of 1 times" in network("cifar10", setting)

