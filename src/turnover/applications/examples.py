@@ -49,6 +49,7 @@ class HeldOutExample(Instance):
 
     Attributes:
         label_quality: held-out probability of the given label.
+        suggested: the most probable other label, in words; None: not known.
         residual: of a number, label minus held-out prediction, in units of the usual distance (`Residuals`).
         p_wrong: P(wrong) of its label; None: not known, or a group of rows.
         likely_label_error: whether its label is a likely error.
@@ -57,6 +58,7 @@ class HeldOutExample(Instance):
     held_out_label: Any
     held_out_probability: float | None
     label_quality: float | None
+    suggested: str | None = field(default=None, kw_only=True)
     residual: float | None = field(default=None, kw_only=True)
     p_wrong: float | None = field(default=None, kw_only=True)
     likely_label_error: bool = field(default=False, kw_only=True)

@@ -231,5 +231,5 @@ def find_label_errors(scored: ScoredExamples, own: Memorized) -> LabelErrors:
     trained = examples.ids[examples.train_rows]
     ids = torch.from_numpy(trained[np.linspace(0, len(trained) - 1, len(rows)).astype(int)])
     predicted = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs
-    beside = own.held_out.of_others(examples.labels.among(rows), predicted)
+    beside = examples.labels.among(rows).beside(predicted, like=own.held_out)
     return own.find_label_errors(unseen=(len(rows), int(beside.likely.sum())))

@@ -36,17 +36,17 @@ _CHANGES = {"none": "no change", "random": "dropping random rows"}
 
 @dataclass(frozen=True)
 class Difference(Result):
-    """How much better the cleansed data are than another arm, seed by seed.
+    """How much better the cleansed data are than another arm, seed by seed; None of what one seed does not tell.
 
     Attributes:
         against: "none" or "random".
         measure: "accuracy" or "loss".
         gain: mean over seeds; positive: cleansing is better (more accurate, or less loss).
-        stderr: its standard error, over seeds and test rows; None: there is one seed.
-        interval: 95 % interval of the gain by Student's distribution; None: there is one seed.
-        p_value: two-sided, of the paired test that there is no difference; None: there is one seed, hence no test.
-        seeds_needed: seeds with which a gain of this size would be significant in 80 % of cases; None: no number of
-            seeds, as there is no gain, or the test rows are too few for it; or not known from one seed.
+        stderr: its standard error, over seeds and test rows.
+        interval: 95 % interval of the gain by Student's distribution.
+        p_value: two-sided, of the paired test that there is no difference.
+        seeds_needed: seeds with which a gain of this size would be significant in 80 % of cases; None, too: no number
+            of seeds, as there is no gain, or the test rows are too few for it.
     """
 
     _also = ("significant",)
@@ -54,10 +54,10 @@ class Difference(Result):
     against: str
     measure: str
     gain: float
-    stderr: float | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    seeds_needed: int | None
+    stderr: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    seeds_needed: int | None = None
 
     @property
     def significant(self) -> bool:
@@ -69,6 +69,17 @@ class Difference(Result):
         """Whether cleansing is significantly better."""
         return self.significant and self.gain > 0
 
+    def __str__(self) -> str:
+        """Return it in words, without the measure."""
+        # A loss that falls is a gain; said as the change of the loss, it would need the other sign.
+        name, scale, unit = ("", 100, " points") if self.measure == "accuracy" else ("gain ", 1, "")
+        words = f"{name}{_signed(scale * self.gain)}{unit} over {self.against}"
+        if self.interval is None or self.p_value is None:
+            return words
+        low, high = (_signed(scale * end) for end in self.interval)
+        p_value = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
+        return f"{words} (95 % interval {low} to {high}, {p_value})"
+
 
 @dataclass(frozen=True)
 class RetrainingCheck:
@@ -77,13 +88,9 @@ class RetrainingCheck:
     The arms of a seed share initial parameters, batches and random numbers of the training, so they are compared seed
     by seed. All seeds share the test rows and the dropped rows: what dropping them happens to do to these few test rows
     is the same in every seed, and seeds alone would call it a gain. The squared standard error of a gain is therefore
-    the sum of two: over seeds, and over test rows of what all seeds have in common. It is judged by
-    Student's distribution with the degrees of freedom of Welch and Satterthwaite: seeds − 1 where trainings differ
-    most, more where test rows do.
-
-    Cleansing helps if it is significantly better than both other arms. As both must hold, no correction is needed
-    (intersection-union test). The test is two-sided, so chance calls a gain in 2.5 % of cases or less in accuracy, in
-    loss likewise, and in 5 % or less in any of the two.
+    the sum of two: over seeds, and over test rows of what all seeds have in common. It is judged by Student's
+    distribution with the degrees of freedom of Welch and Satterthwaite. Cleansing helps if it is significantly better
+    than both other arms; as both must hold, no correction is needed (intersection-union test).
 
     Attributes:
         accuracy: [arms, seeds] on the test set, in the order of `ARMS`; None: labels are numbers, and the loss, their
@@ -111,8 +118,8 @@ class RetrainingCheck:
         for place, (measure, values) in enumerate(self._values.items()):
             gains = values[2] - values[:2] if measure == "accuracy" else values[:2] - values[2]
             for arm in range(2):
-                noise = float(errors[place, arm]), self.test_rows
-                found.append(Difference(ARMS[arm], measure, *_tested(gains[arm], *noise)))
+                tested = _tested(gains[arm], float(errors[place, arm]), self.test_rows)
+                found.append(Difference(ARMS[arm], measure, *tested))
         return tuple(found)
 
     @property
@@ -129,13 +136,13 @@ class RetrainingCheck:
 
     def __str__(self) -> str:
         """Return the verdict in words."""
-        dropped = f"Dropping {self.removed:,} of {self.rows:,} rows, {len(self.seeds)} seed"
-        start = f"{dropped}{'' if len(self.seeds) == 1 else 's'}, {self.test_rows:,} test rows."
+        seeds = f"{len(self.seeds)} seed{'' if len(self.seeds) == 1 else 's'}"
+        start = f"Dropping {self.removed:,} of {self.rows:,} rows, {seeds}, {self.test_rows:,} test rows."
         return " ".join([start, *(self._verdict(measure) for measure in self._values)])
 
     def _verdict(self, measure: str) -> str:
         each = [one for one in self.differences if one.measure == measure]
-        told = f"{measure.capitalize()}: {', '.join(map(_told, each))}"
+        told = f"{measure.capitalize()}: {', '.join(map(str, each))}"
         if len(self.seeds) == 1:
             return f"{told}; one seed allows no test. Use five: --seeds 5, in Python seeds=5."
         worse = [one.against for one in each if one.significant and one.gain < 0]
@@ -153,17 +160,17 @@ class RetrainingCheck:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON could hold it."""
+        table = {
+            name: (values.mean(1), values.std(1, ddof=1) if len(self.seeds) > 1 else [None] * len(ARMS), values)
+            for name, values in self._values.items()
+        }
         return {
             "arms": {
                 arm: {
-                    measure: {
-                        "mean": float(values[place].mean()),
-                        "sd": float(values[place].std(ddof=1)) if len(self.seeds) > 1 else None,
-                        "values": values[place].tolist(),
-                    }
-                    for measure, values in self._values.items()
+                    name: {"mean": float(mean[at]), "sd": sd[at], "values": values[at].tolist()}
+                    for name, (mean, sd, values) in table.items()
                 }
-                for place, arm in enumerate(ARMS)
+                for at, arm in enumerate(ARMS)
             },
             "differences": [one.as_dict() for one in self.differences],
             "helps": {measure: self.helps(measure) for measure in self._values},
@@ -225,43 +232,37 @@ def check_by_retraining(
         >>> check.accuracy.shape, check.removed
         ((3, 2), 2)
     """
-    run_seeds = _seeds(seeds)
-    known = len(train) if isinstance(train, TrainingRecipe) else rows
-    gone = _gone(dropped, known)
+    run_seeds = [_FIRST_SEED + place for place in range(seeds)] if isinstance(seeds, int) else list(map(int, seeds))
+    if not run_seeds or len(set(run_seeds)) < len(run_seeds):
+        raise ApplicationError(f"seeds must be one or more, all different, got {seeds!r}. Give seeds=5.")
+    gone = _gone(dropped, len(train) if isinstance(train, TrainingRecipe) else rows)
     chance = np.ones((len(run_seeds), len(gone)), bool)
     for place, seed in enumerate(run_seeds):
         chance[place, np.random.default_rng(seed).choice(len(gone), int(gone.sum()), replace=False)] = False
     everything = np.ones_like(chance)
-    arms = everything, chance, everything & ~gone
-    jobs = [(arm[place], seed) for arm in arms for place, seed in enumerate(run_seeds)]
+    kept = np.concatenate([everything, chance, everything & ~gone])  # [arms * seeds, rows]
     if isinstance(train, TrainingRecipe):
         plain, view = in_view(train, "plain")
         queries = plain.over(test)
+        count = len(queries)
         measured = retrain(
             plain,
-            np.stack([kept for kept, _ in jobs]),
-            seeds=[seed for _, seed in jobs],
+            kept,
+            seeds=run_seeds * len(ARMS),
             measure=partial(_measured, queries),
             processes=processes,
             cache=cache,
             identity=identity_of(plain, test, view) if cache is not None else None,
             progress=progress,
         )
-        count = len(queries)
     else:
         labels = np.asarray(test.cpu() if isinstance(test, Tensor) else test)
-        measured, count = np.stack([_judged(train(kept, seed), labels) for kept, seed in jobs]), len(labels)
+        jobs, count = zip(kept, run_seeds * len(ARMS), strict=True), len(labels)
+        measured = np.stack([_judged(train(rows_kept, seed), labels) for rows_kept, seed in jobs])
     values = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), -1, count).transpose(2, 0, 1, 3)
     *accuracy, loss = values.mean(3)
     sizes = int(gone.sum()), len(gone), count
     return RetrainingCheck(accuracy[0] if accuracy else None, loss, tuple(run_seeds), *sizes, _row_errors(values))
-
-
-def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    runs = [_FIRST_SEED + place for place in range(seeds)] if isinstance(seeds, int) else [int(one) for one in seeds]
-    if not runs or len(set(runs)) < len(runs):
-        raise ApplicationError(f"seeds must be one or more, all different, got {seeds!r}. Give seeds=5.")
-    return runs
 
 
 def _gone(dropped: ArrayLike, rows: int | None) -> NDArray[np.bool_]:
@@ -326,6 +327,19 @@ def _row_errors(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return np.sqrt(np.maximum(0, by_row.var((2, 3), ddof=1) - interaction / seeds) / rows)
 
 
+def _tested(gains: NDArray[np.float64], row_error: float, test_rows: int) -> tuple[Any, ...]:
+    """Return the numbers of a `Difference`, from the gain of every seed and its standard error over test rows."""
+    gain, seeds = float(gains.mean()), len(gains)
+    if seeds == 1:
+        return (gain,)
+    sd = float(gains.std(ddof=1))
+    stderr, df = _noise(sd, seeds, row_error, test_rows)
+    t = gain / stderr if stderr else math.copysign(math.inf, gain) if gain else 0.0
+    reach = student_limit(_LEVEL, df) * stderr
+    needed = _seeds_needed(gain, sd, row_error, test_rows)
+    return gain, stderr, (gain - reach, gain + reach), float(student_tail(np.array(t), df)), needed
+
+
 def _noise(sd: float, seeds: int, row_error: float, test_rows: int) -> tuple[float, int]:
     """Return the standard error of a mean over seeds and test rows, and its degrees of freedom.
 
@@ -336,21 +350,7 @@ def _noise(sd: float, seeds: int, row_error: float, test_rows: int) -> tuple[flo
     return stderr, math.floor(1e-9 + 1 / ((1 - share) ** 2 / (seeds - 1) + share**2 / max(1, test_rows - 1)))
 
 
-def _tested(gains: NDArray[np.float64], row_error: float, test_rows: int) -> tuple[Any, ...]:
-    """Return gain, standard error, interval, p-value and the seeds needed: the fields of `Difference`."""
-    gain, seeds = float(gains.mean()), len(gains)
-    if seeds == 1:
-        return gain, None, None, None, None
-    sd = float(gains.std(ddof=1))
-    stderr, df = _noise(sd, seeds, row_error, test_rows)
-    t = gain / stderr if stderr else math.copysign(math.inf, gain) if gain else 0.0
-    reach = student_limit(_LEVEL, df) * stderr
-    needed = _seeds_needed(gain, sd, row_error, test_rows)
-    return gain, stderr, (gain - reach, gain + reach), float(student_tail(np.array(t), df)), needed
-
-
 def _seeds_needed(gain: float, sd: float, row_error: float, test_rows: int) -> int | None:
-    """Return with how many seeds so large a gain would be significant in 80 % of cases; None: with no number."""
     # Student's limits are larger than the normal ones, so the normal number of seeds is where the search begins.
     limit = NormalDist().inv_cdf(1 - _LEVEL / 2) + NormalDist().inv_cdf(1 - _MISSED)
     left = gain**2 - (limit * row_error) ** 2
@@ -364,17 +364,6 @@ def _seeds_needed(gain: float, sd: float, row_error: float, test_rows: int) -> i
             return seeds
         seeds += 1 + seeds // 20
     return None  # few test rows have a larger limit, which no number of seeds lowers
-
-
-def _told(one: Difference) -> str:
-    scale, unit = (100, " points") if one.measure == "accuracy" else (1, "")
-    # A loss that falls is a gain; said as the change of the loss, it would need the other sign.
-    gain = f"{'gain ' if one.measure == 'loss' else ''}{_signed(scale * one.gain)}{unit} over {one.against}"
-    if one.interval is None or one.p_value is None:
-        return gain
-    low, high = (_signed(scale * end) for end in one.interval)
-    p_value = "p < 0.0001" if one.p_value < 1e-4 else f"p = {one.p_value:.2g}"
-    return f"{gain} (95 % interval {low} to {high}, {p_value})"
 
 
 def _signed(number: float) -> str:

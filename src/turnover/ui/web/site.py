@@ -211,7 +211,7 @@ class Site:
     def beside(self) -> HeldOutLabels | Residuals:
         """Return the labels of all rows beside their held-out predictions."""
         train = self._examples.train_labels.beside(self.run.out_of_sample.probs)
-        return train.of_others(self._examples.labels, self.held_out)
+        return self._examples.labels.beside(self.held_out, like=train)
 
     @cached_property
     def errors(self) -> np.ndarray:
@@ -294,8 +294,7 @@ class Site:
         judged, place = self.beside, row
         if self._examples.splits[row] == "train":
             judged, place = self.run.wrong_labels, int(np.searchsorted(self._examples.train_rows, row))
-        likely = {"likely_label_error": bool(judged.likely[place]), "suggested": self.beside.suggestion(row)}
-        return fields | self.beside.of_row(row) | likely
+        return fields | self.beside.of_row(row) | {"likely_label_error": bool(judged.likely[place])}
 
     def _searched(self, row: int) -> str:
         kind = self._examples.kind
