@@ -10,7 +10,7 @@ import torch
 
 from turnover.errors import DataFileError
 from turnover_bench.experiments.datasets import MissingDataError
-from turnover_bench.experiments.datasets.minilm import minilm_folder
+from turnover_bench.experiments.datasets.texts import minilm_folder
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 

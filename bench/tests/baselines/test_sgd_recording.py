@@ -16,7 +16,7 @@ pytest.importorskip("zarr", reason="needs the extra store")
 
 
 def test_a_folder_gives_the_same_scores_and_is_opened_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover_bench.baselines._sgd_recording._BLOCK_BYTES", 5 * 32 * 8)
+    monkeypatch.setattr("turnover_bench.baselines.hara2019._BLOCK_BYTES", 5 * 32 * 8)
     plan = recipe(optimizer=sgd(momentum=0.9))
     memory, disk = SgdInfluence.train(plan, seed=2), SgdInfluence.train(plan, seed=2, folder=tmp_path / "run")
     again = SgdInfluence.open(plan, tmp_path / "run")
@@ -54,7 +54,7 @@ def test_a_folder_of_another_recipe_or_other_data_is_rejected_by_name(tmp_path, 
 
 
 def test_a_training_that_was_cut_off_does_not_count_and_is_made_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover_bench.baselines._sgd_recording._BLOCK_BYTES", 3 * 32 * 8)
+    monkeypatch.setattr("turnover_bench.baselines.hara2019._BLOCK_BYTES", 3 * 32 * 8)
     plan = recipe()
     calls = []
 
@@ -73,7 +73,7 @@ def test_a_training_that_was_cut_off_does_not_count_and_is_made_anew(tmp_path, m
 
 
 def test_missing_and_damaged_steps_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover_bench.baselines._sgd_recording._BLOCK_BYTES", 3 * 32 * 8)
+    monkeypatch.setattr("turnover_bench.baselines.hara2019._BLOCK_BYTES", 3 * 32 * 8)
     influence = SgdInfluence.train(recipe(), folder=tmp_path)
     block = tmp_path / "arrays" / "parameters" / "c" / "2" / "0"
     content = block.read_bytes()

@@ -13,9 +13,7 @@ from bench.tests.baselines.builders import QUERIES, ROWS, X, build, cross_entrop
 from tests.reference.hara_twin import unrolled_scores
 from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
-from turnover_bench.baselines._sgd_recording import record
-from turnover_bench.baselines._walk_back import query_gradients, walk_back
-from turnover_bench.baselines.hara2019 import SgdInfluence
+from turnover_bench.baselines.hara2019 import SgdInfluence, query_gradients, record, walk_back
 
 
 def exact(plan: TrainingRecipe, first: int = 0) -> torch.Tensor:

@@ -24,8 +24,7 @@ from turnover_bench.experiments.cleansing.page import (
     noise_sentence,
     page,
 )
-from turnover_bench.experiments.datasets.electronics import load_electronics, split_reviews, tokenized
-from turnover_bench.experiments.datasets.sst2 import Sentences
+from turnover_bench.experiments.datasets.texts import Sentences, load_electronics, split_reviews, tokenized
 from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.networks import masked_mlp
 

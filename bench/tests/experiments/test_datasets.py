@@ -8,16 +8,24 @@ import torch
 
 from turnover.errors import TurnOverError
 from turnover_bench.experiments.datasets import MissingDataError
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.cifar10 import labels_by_people, load_cifar10, load_cscores
-from turnover_bench.experiments.datasets.electronics import load_electronics
-from turnover_bench.experiments.datasets.folder import read_tsv
-from turnover_bench.experiments.datasets.letters import FONTS, _glyphs
-from turnover_bench.experiments.datasets.minilm import minilm_folder, text_features
-from turnover_bench.experiments.datasets.mnli import load_mnli
-from turnover_bench.experiments.datasets.sst2 import load_sst2
-from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
-from turnover_bench.experiments.datasets.yahoo import load_yahoo
+from turnover_bench.experiments.datasets.files import read_tsv
+from turnover_bench.experiments.datasets.images import (
+    FONTS,
+    _glyphs,
+    change_labels,
+    labels_by_people,
+    load_cifar10,
+    load_cscores,
+)
+from turnover_bench.experiments.datasets.texts import (
+    load_electronics,
+    load_mnli,
+    load_sst2,
+    load_wikitext2,
+    load_yahoo,
+    minilm_folder,
+    text_features,
+)
 from turnover_bench.experiments.self_influence.experiment import SIZES, text_task
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from turnover.errors import DataFileError
 from turnover_bench.experiments.datasets import MissingDataError
-from turnover_bench.experiments.datasets.cifar10 import load_cifar10
-from turnover_bench.experiments.datasets.hub import HUB_TOPICS
-from turnover_bench.experiments.datasets.sst2 import load_sst2
-from turnover_bench.experiments.datasets.yahoo import TOPICS, load_yahoo
+from turnover_bench.experiments.datasets.files import HUB_TOPICS
+from turnover_bench.experiments.datasets.images import load_cifar10
+from turnover_bench.experiments.datasets.texts import TOPICS, load_sst2, load_yahoo
 
 datasets = pytest.importorskip("datasets")
 

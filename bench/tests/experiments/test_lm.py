@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
+from turnover_bench.experiments.datasets.texts import load_wikitext2
 from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
 from turnover_bench.experiments.lm.page import (

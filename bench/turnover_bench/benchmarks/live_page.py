@@ -20,7 +20,7 @@ from turnover.applications import explain
 from turnover.layers import replicas_of
 from turnover.runs import Run, RunConfig, start_run
 from turnover.ui.web import LiveServer, open_server
-from turnover_bench.experiments.datasets.minilm import minilm_folder
+from turnover_bench.experiments.datasets.texts import minilm_folder
 
 TRAINING_ROWS = 10_000
 _FOLDER = Path(__file__).parents[3] / "runs" / "live_page"

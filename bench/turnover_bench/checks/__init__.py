@@ -2,17 +2,25 @@
 
 | file | content |
 | --- | --- |
-| `leave_one_out.py` | correlation with leave-one-out retraining |
-| `brittleness.py` | predictions that change when helpful rows are removed |
-| `evaluate.py`, `table.py` | one task, many methods, one table; agreement between methods; Markdown tables |
+| `retraining.py` | correlation with leave-one-out retraining; predictions that change without helpful rows |
+| `evaluate.py` | one task, many methods, one table; agreement between methods; Markdown tables |
 | `cost.py` | seconds, peak memory and storage |
 """
 
-from .brittleness import Brittleness, brittleness
 from .cost import PeakResident
-from .evaluate import METRICS, EvaluationConfig, Metric, Task, evaluate
-from .leave_one_out import LeaveOneOutCorrelation, loo_correlation
-from .table import Agreement, Row, Table, agreement, markdown_table
+from .evaluate import (
+    METRICS,
+    Agreement,
+    EvaluationConfig,
+    Metric,
+    Row,
+    Table,
+    Task,
+    agreement,
+    evaluate,
+    markdown_table,
+)
+from .retraining import Brittleness, LeaveOneOutCorrelation, brittleness, loo_correlation
 
 __all__ = [
     "METRICS",

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 import turnover
 from turnover.training import TrainingRecipe
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.digits import load_digits
+from turnover_bench.experiments.datasets.images import change_labels, load_digits
 
 QUERIES_FROM = 1437
 """Rows from here on are not trained on."""

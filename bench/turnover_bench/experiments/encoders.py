@@ -16,8 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 import turnover
 from turnover.training import TrainingRecipe
 from turnover_bench.experiments.checkpoints import resumable
-from turnover_bench.experiments.datasets.minilm import minilm_folder
-from turnover_bench.experiments.datasets.sst2 import Sentences, Split, load_sst2
+from turnover_bench.experiments.datasets.texts import Sentences, Split, load_sst2, minilm_folder
 
 LONGEST = 64
 BATCH = 32

@@ -17,10 +17,8 @@ from turnover.integrations import TextEncoder
 from turnover.runs import REPLICAS, Run, RunConfig, run_recipe, start_run
 from turnover.training import retrain
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.cifar10 import CLASSES, load_cifar10
-from turnover_bench.experiments.datasets.minilm import minilm_folder
-from turnover_bench.experiments.datasets.sst2 import load_sst2
-from turnover_bench.experiments.datasets.yahoo import TOPICS, load_yahoo
+from turnover_bench.experiments.datasets.images import CLASSES, load_cifar10
+from turnover_bench.experiments.datasets.texts import TOPICS, load_sst2, load_yahoo, minilm_folder
 from turnover_bench.experiments.figures import drawn
 from turnover_bench.experiments.findings import Finding, agreements, counted, graded, paragraphs
 from turnover_bench.experiments.runner import kept

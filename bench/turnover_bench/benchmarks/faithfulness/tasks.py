@@ -14,8 +14,7 @@ from torch.utils.data import TensorDataset
 import turnover
 from turnover.evaluation import SubsetOutcomes, subset_outcomes
 from turnover.training import TrainingRecipe
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.cifar10 import labels_by_people
+from turnover_bench.experiments.datasets.images import change_labels, labels_by_people
 from turnover_bench.experiments.datasets.numbers import cifar10_rows, digit_rows, sst2_rows
 from turnover_bench.experiments.networks import cnn, masked_cnn, masked_mlp, mlp
 

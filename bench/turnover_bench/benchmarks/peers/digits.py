@@ -12,8 +12,7 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from turnover.training import TrainingRecipe
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.digits import load_digits
+from turnover_bench.experiments.datasets.images import change_labels, load_digits
 
 REPLICAS = 8
 

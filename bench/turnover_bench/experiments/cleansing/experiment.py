@@ -18,10 +18,15 @@ from turnover.applications import RetrainingCheck
 from turnover.training import Checkpoint, TrainingRecipe
 from turnover.wrapping import only_at, replica_models, top_sites
 from turnover_bench.experiments.checkpoints import next_checkpoint
-from turnover_bench.experiments.datasets.electronics import load_electronics, split_reviews
-from turnover_bench.experiments.datasets.minilm import minilm_folder, text_features
 from turnover_bench.experiments.datasets.numbers import standardized
-from turnover_bench.experiments.datasets.sst2 import Sentences, load_sst2
+from turnover_bench.experiments.datasets.texts import (
+    Sentences,
+    load_electronics,
+    load_sst2,
+    minilm_folder,
+    split_reviews,
+    text_features,
+)
 from turnover_bench.experiments.encoders import encoder_inputs, encoder_recipe
 from turnover_bench.experiments.networks import masked_mlp, mlp
 from turnover_bench.experiments.runner import Needs, kept, spent

@@ -24,7 +24,7 @@ from turnover_bench.baselines import (
     TracIn,
 )
 from turnover_bench.checks import EvaluationConfig, Row, Table, Task, evaluate, markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
+from turnover_bench.experiments.datasets.images import change_labels
 from turnover_bench.experiments.datasets.numbers import digit_rows, sst2_rows
 from turnover_bench.experiments.figures import drawn
 from turnover_bench.experiments.findings import Finding, paragraphs

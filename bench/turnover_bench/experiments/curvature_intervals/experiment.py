@@ -15,7 +15,7 @@ import turnover
 from turnover.scores import Scores, student_limit
 from turnover.training import TrainingRecipe
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
+from turnover_bench.experiments.datasets.images import change_labels
 from turnover_bench.experiments.datasets.numbers import Rows, digit_rows, sst2_rows, yahoo_rows
 from turnover_bench.experiments.findings import Finding, agreements, counted, paragraphs
 from turnover_bench.experiments.networks import masked_mlp

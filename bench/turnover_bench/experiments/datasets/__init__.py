@@ -6,16 +6,12 @@ that the file has), and raises a MissingDataError that says where to get a file 
 
 | file | idea |
 | --- | --- |
-| `folder.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file |
-| `hub.py` | files made of data sets on the Hugging Face hub, `TURNOVER_HUB` |
-| `sst2.py`, `yahoo.py`, `mnli.py`, `wikitext2.py`, `cifar10.py`, `digits.py` | one data set each |
-| `letters.py` | letters, rendered with the fonts of matplotlib |
-| `changed_labels.py` | a share of labels changed to another class |
-| `numbers.py` | digits and sentences in one shape for all comparisons |
-| `minilm.py` | sentence features of a pretrained encoder, kept on disk |
-| `electronics.py` | reviews, written as SST-2 is |
+| `files.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file; the hub, `TURNOVER_HUB` |
+| `texts.py` | SST-2, Yahoo Answers, MNLI, WikiText-2, reviews of electronics; sentence features |
+| `images.py` | CIFAR-10, digits, letters rendered with the fonts of matplotlib; changed labels |
+| `numbers.py` | digits, sentences and images in one shape for all comparisons |
 """
 
-from .folder import MissingDataError, data_file, data_folder
+from .files import MissingDataError, data_file, data_folder
 
 __all__ = ["MissingDataError", "data_file", "data_folder"]

@@ -7,11 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .cifar10 import load_cifar10
-from .digits import load_digits
-from .minilm import text_features
-from .sst2 import load_sst2
-from .yahoo import load_yahoo
+from .images import load_cifar10, load_digits
+from .texts import load_sst2, load_yahoo, text_features
 
 Rows = tuple[Tensor, np.ndarray, Tensor, np.ndarray]
 """Training inputs and labels, held-out inputs and labels."""

@@ -17,7 +17,7 @@ from turnover.batches import INSTANCE_ID
 from turnover.influence import null_ids
 from turnover.integrations import measure_curves
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.texts import load_sst2
 from turnover_bench.experiments.encoders import (
     BATCH,
     DEV_ROWS,

@@ -16,7 +16,7 @@ import turnover
 from turnover.batches import FIRST_RESERVED_ID
 from turnover.layers import View
 from turnover_bench.experiments.checkpoints import resumable
-from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
+from turnover_bench.experiments.datasets.texts import load_wikitext2
 
 from .config import Config, Network
 from .model import FeedForwardLM, Vocabulary, language_model_sites

@@ -14,8 +14,7 @@ from tqdm import tqdm
 import turnover
 from turnover.layers import Dim
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.letters import FONTS, load_letters
+from turnover_bench.experiments.datasets.images import FONTS, change_labels, load_letters
 from turnover_bench.experiments.datasets.numbers import Rows, digit_rows, standardized
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, paragraphs, seeds_words, spread

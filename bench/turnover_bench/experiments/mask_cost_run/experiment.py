@@ -13,10 +13,7 @@ from tqdm import tqdm
 from turnover.runs import Run, RunConfig, run_recipe, start_run
 from turnover.storage import atomic_file
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.cifar10 import Images, load_cifar10
-from turnover_bench.experiments.datasets.digits import load_digits
-from turnover_bench.experiments.datasets.letters import load_letters
+from turnover_bench.experiments.datasets.images import Images, change_labels, load_cifar10, load_digits, load_letters
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, counted, graded, paragraphs, seeds_words, spread
 from turnover_bench.experiments.mask_cost.experiment import LITTLE, share_right

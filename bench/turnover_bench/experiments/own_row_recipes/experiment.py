@@ -16,7 +16,7 @@ from tqdm import tqdm
 import turnover
 from turnover.evaluation import SubsetOutcomes, lds, mislabel_detection, subset_outcomes
 from turnover.training import TrainingRecipe
-from turnover_bench.experiments.datasets.changed_labels import change_labels
+from turnover_bench.experiments.datasets.images import change_labels
 from turnover_bench.experiments.datasets.numbers import Rows, digit_rows, sst2_rows
 from turnover_bench.experiments.networks import masked_mlp, mlp
 from turnover_bench.experiments.runner import Needs, kept

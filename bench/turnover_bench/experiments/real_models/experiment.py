@@ -22,8 +22,8 @@ from turnover.influence import NULL_IDS, null_ids
 from turnover.layers import Mode, masking_of
 from turnover.wrapping import only_at, top_sites, wrapped_root
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.cifar10 import load_cifar10
-from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.images import load_cifar10
+from turnover_bench.experiments.datasets.texts import load_sst2
 from turnover_bench.experiments.encoders import (
     DEV_ROWS,
     Rows,

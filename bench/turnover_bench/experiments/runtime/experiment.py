@@ -25,7 +25,7 @@ from turnover.layers import masking_of
 from turnover.training import TrainingRecipe
 from turnover.wrapping import only_at, top_sites, wrapped_root
 from turnover_bench.baselines import Hessian, RowLosses, kronfluence_task, parameter_names
-from turnover_bench.experiments.datasets.mnli import LABELS, load_mnli
+from turnover_bench.experiments.datasets.texts import LABELS, load_mnli
 from turnover_bench.experiments.encoders import BATCH, Rows, classifier, open_encoder, padded, train
 from turnover_bench.experiments.runner import Needs, kept, spent
 from turnover_bench.experiments.timing import one_thread, seconds

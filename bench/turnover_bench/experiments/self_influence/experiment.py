@@ -18,9 +18,9 @@ from turnover.training import TrainingRecipe
 from turnover_bench.checks import markdown_table
 from turnover_bench.experiments.checkpoints import next_checkpoint
 from turnover_bench.experiments.cleansing.experiment import Inputs, labeled, part, row_losses
-from turnover_bench.experiments.datasets.cifar10 import load_cscores
+from turnover_bench.experiments.datasets.images import load_cscores
 from turnover_bench.experiments.datasets.numbers import cifar10_rows, sst2_rows
-from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.texts import load_sst2
 from turnover_bench.experiments.encoders import encoder_inputs, encoder_recipe
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import (

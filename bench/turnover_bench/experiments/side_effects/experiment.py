@@ -18,8 +18,8 @@ from tqdm import tqdm
 import turnover
 from turnover_bench.experiments.checkpoints import resumable
 from turnover_bench.experiments.datasets import MissingDataError
-from turnover_bench.experiments.datasets.cifar10 import load_cifar10
-from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.images import load_cifar10
+from turnover_bench.experiments.datasets.texts import load_sst2
 from turnover_bench.experiments.encoders import BATCH, adapter_network, judge, load_rows, open_encoder, train
 from turnover_bench.experiments.networks import CONVOLUTIONS, FIRST_MASKED, VGG19, vgg_sites
 from turnover_bench.experiments.runner import Needs, kept, spent

@@ -19,7 +19,7 @@ from turnover.layers import Mode
 from turnover.masks import Stream, source_named
 from turnover.training import TrainingRecipe
 from turnover_bench.checks import PeakResident, markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
+from turnover_bench.experiments.datasets.images import change_labels
 from turnover_bench.experiments.datasets.numbers import digit_rows
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, graded, paragraphs, spread

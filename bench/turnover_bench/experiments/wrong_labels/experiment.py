@@ -16,9 +16,8 @@ from tqdm import tqdm
 from turnover.applications import RowRecord, wrong_labels
 from turnover.runs import DigitsConfig, Run, RunConfig, run_digits, run_recipe, start_run
 from turnover_bench.checks import markdown_table
-from turnover_bench.experiments.datasets.changed_labels import change_labels
-from turnover_bench.experiments.datasets.minilm import minilm_folder
-from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.images import change_labels
+from turnover_bench.experiments.datasets.texts import load_sst2, minilm_folder
 from turnover_bench.experiments.findings import Finding, paragraphs, spread
 from turnover_bench.experiments.runner import Needs, kept
 
