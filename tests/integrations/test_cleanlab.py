@@ -51,16 +51,6 @@ def test_label_quality_orders_rows_as_cleanlab_does(classifier):
     assert np.allclose(get_label_quality_scores(unseen.labels, unseen.probs), unseen.label_quality, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # cleanlab 2.9 with pandas 3.1
-def test_datalab_takes_the_predictions(classifier, digits):
-    cleanlab = pytest.importorskip("cleanlab")
-    pytest.importorskip("datasets", reason="Datalab needs datasets: pip install 'turnover[text]'")
-    lab = cleanlab.Datalab({"label": digits[1]}, label_name="label", verbosity=0)
-    lab.find_issues(pred_probs=classifier.out_of_sample_.probs, issue_types={"label": {}})
-    marked = lab.get_issues("label")["is_label_issue"].to_numpy()
-    assert (marked & digits[2]).sum() > 0.8 * WRONG
-
-
 @pytest.fixture
 def lab(digits):
     pytest.importorskip("datasets", reason="Datalab needs datasets: pip install 'turnover[text]'")

@@ -1,6 +1,7 @@
-"""Folders of `save_pretrained` and of `TurnOverTrainer` open with their masks, and go to a hub with a card of them."""
+"""Folders of `save_pretrained` and checkpoints of `TurnOverTrainer` know their masks, those of PEFT models, too."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert, pad, rows
+from tests.integrations.tiny_text import trained as learned
 from turnover.errors import ModelError, SavedModelError, TurnOverWarning
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.layers import find_root, masking_of
-from turnover.wrapping import masks_beside
+from turnover.wrapping import RECIPE_FILE, masks_beside
 
 MADE = {
     "sites": lambda: turnover.wrap(bert(), at=["bert.encoder.layer.*.intermediate"], seed=7),
@@ -144,3 +146,79 @@ def test_push_to_hub_sends_masks_and_card(tmp_path, monkeypatch):
     assert "## Turn-over dropout" in card
     assert "bert.encoder.layer.0.intermediate" in card
     assert json.loads(sent["config.json"])["model_type"] == "bert"
+
+
+# Checkpoints of PEFT models, which hold no state dict
+
+
+SAVED = {"save_strategy": "steps", "save_steps": 2}
+
+
+def lora(seed=0, **options):
+    config = peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["classifier"])
+    model = peft.get_peft_model(bert(), config)
+    return turnover.wrap(model, at=[*lora_sites(model), "base_model.model.dropout"], seed=seed, **options)
+
+
+def peft_trainer(folder, model, steps=4, **options):
+    args = arguments(folder, max_steps=steps, **SAVED, **options)
+    return TurnOverTrainer(model, args, pad, turnover.with_instance_ids(rows()), rows(8, seed=1))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    peft_trainer(folder, lora(), steps=2).train()
+    return folder / "checkpoint-2"
+
+
+@pytest.fixture
+def checkpoint(made, tmp_path):
+    """A checkpoint that may be changed."""
+    return shutil.copytree(made, tmp_path / made.name)
+
+
+def test_a_resumed_peft_model_ends_with_the_same_weights_and_knows_how_long_it_learned(checkpoint, tmp_path):
+    whole = peft_trainer(tmp_path / "whole", lora())
+    whole.train()
+    rest = peft_trainer(tmp_path / "rest", lora())
+    rest.train(resume_from_checkpoint=str(checkpoint))
+    weights, expected = learned(rest.model), learned(whole.model)
+    assert max(float((weights[name] - expected[name]).abs().max()) for name in expected) < 1e-6
+    assert masking_of(rest.model).learned == masking_of(whole.model).learned
+    assert masking_of(rest.model).learned.passes == 4
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"keep": 0.7}, {"masks": "volatile"}], ids=str)
+def test_a_peft_checkpoint_of_other_masks_is_rejected_before_its_weights_are_loaded(checkpoint, tmp_path, other):
+    model = lora(**other)
+    before = learned(model)
+    with pytest.raises(ModelError, match=r"checkpoint-2' comes from a model with other masks") as caught:
+        peft_trainer(tmp_path / "other", model).train(resume_from_checkpoint=str(checkpoint))
+    assert "given: counter masks, seed 0" in str(caught.value)
+    assert all(torch.equal(value, before[name]) for name, value in learned(model).items())
+
+
+def test_a_peft_checkpoint_that_says_nothing_of_masks_is_rejected(checkpoint, tmp_path):
+    (checkpoint / RECIPE_FILE).unlink()
+    with pytest.raises(ModelError, match=r"under which masks it was trained.*or train from the start"):
+        peft_trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
+
+
+def test_a_damaged_recipe_file_is_rejected(checkpoint, tmp_path):
+    (checkpoint / RECIPE_FILE).write_bytes(b"cut off")
+    with pytest.raises(SavedModelError, match=r"turnover_recipe.safetensors' is damaged.*Resume from another"):
+        peft_trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
+
+
+def test_peft_itself_still_reads_the_checkpoint(checkpoint):
+    model = peft.PeftModel.from_pretrained(bert(), str(checkpoint))
+    assert any("lora_A" in name for name, _ in model.named_parameters())
+
+
+def test_the_best_checkpoint_of_a_peft_model_is_loaded_at_the_end(tmp_path):
+    options = {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 2}
+    made = peft_trainer(tmp_path, lora(), **options)
+    made.train()
+    assert made.state.best_model_checkpoint is not None
+    assert masking_of(made.model).learned.passes == 4
