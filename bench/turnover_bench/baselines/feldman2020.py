@@ -243,5 +243,4 @@ def welch(included: np.ndarray, outcomes: np.ndarray, sums: _Sums = np.matmul) -
 
 
 def _row_by_row(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return the sums of each row's weights with its own numbers: each row as its own query."""
     return (weights * numbers.T).sum(1)

@@ -170,7 +170,6 @@ def first_step(recipe: TrainingRecipe, last_epochs: int | None) -> int:
 
 
 def _flat(parameters: list[nn.Parameter]) -> Tensor:
-    """Return parameters as one vector."""
     return torch.cat([parameter.detach().flatten() for parameter in parameters])
 
 

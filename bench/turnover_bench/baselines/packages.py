@@ -108,7 +108,6 @@ class PackageMethod(Baseline):
 
     @property
     def _at_once(self) -> int:
-        """The number of rows whose gradients are held at once."""
         return max(1, min(_MOST_ROWS, int(_GRADIENT_BYTES / 4 / self._parameters)))
 
     @property
@@ -116,16 +115,13 @@ class PackageMethod(Baseline):
         return sum(value.numel() for value in self._model.parameters())
 
     def _untrained(self) -> nn.Module:
-        """Return a model for weights to be loaded into, drawn without touching the random generator."""
         with torch.random.fork_rng(devices=[]):
             return self._recipe.build().cpu().eval()
 
     def _losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the losses of rows."""
         return (self._recipe.loss or default_loss(targets))(outputs, targets)
 
     def _check_memory(self, size: float, what: str) -> None:
-        """Raise where a package would need more memory than is free, which would end the process."""
         check_memory(int(size), f"{type(self).__name__} {what}", cure="Give a smaller model, or another method.")
 
     def _score(self, question: Question, progress: bool | None) -> Scores:
@@ -148,7 +144,6 @@ class PackageMethod(Baseline):
         """Return scores [all rows, queries]."""
 
     def _own(self) -> np.ndarray:
-        """Return the self-influence of all rows, where `has_self_influence`."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -299,7 +294,6 @@ class CaptumSimilarity(PackageMethod):
 
 
 def _leaves(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return the modules without children, in order."""
     return [(name, part) for name, part in model.named_modules() if not list(part.children())]
 
 
@@ -643,7 +637,6 @@ def _task(loss: Callable[..., Tensor], model: nn.Module, state: State) -> Any:
 
 
 def _batches(rows: TrainingRecipe, at_once: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give batches as it takes them: [1, rows, ...]."""
     inputs, targets = tensors_of(rows)
     for x, y in zip(inputs.split(at_once), targets.split(at_once), strict=True):
         yield x[None], y[None]

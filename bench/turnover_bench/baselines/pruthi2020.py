@@ -282,7 +282,6 @@ def _checkpoint_of(step: Step, folder: Path | None) -> Checkpoint:
 
 
 def _write_index(folder: Path, checkpoints: Checkpoints) -> None:
-    """Write what `_open_folder` reads; last, so that a folder without it is known to be unfinished."""
     items = [{"step": item.step, "rates": item.rates, "sha256": item.sha256} for item in checkpoints.items]
     content = {"format": _FORMAT, "data": checkpoints.data, "checkpoints": items}
     write_atomically(folder / _INDEX, to_record(content, indent=1))

@@ -199,7 +199,6 @@ def as_numpy(values: Tensor) -> np.ndarray:
 
 @contextmanager
 def _no_vmap_warnings() -> Iterator[None]:
-    """Keep torch from telling users that an operator without a rule for vmap runs in a loop."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")
         yield

@@ -69,7 +69,6 @@ class Encoder(nn.Module):
         self.encoder, self.head = BertModel(config, add_pooling_layer=False), nn.Linear(width, classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return class scores of rows of tokens."""
         return self.head(self.encoder(tokens).last_hidden_state[:, 0])
 
 

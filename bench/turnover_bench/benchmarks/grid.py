@@ -114,7 +114,6 @@ class Cell:
 
     @property
     def ratio(self) -> float:
-        """Return how many times faster the engine is."""
         return self.loop / self.engine
 
     def __str__(self) -> str:

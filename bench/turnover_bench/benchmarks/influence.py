@@ -33,7 +33,6 @@ class Encoder(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return class scores from the first position."""
         return self.head(self.pooled(self.encoder(x)[:, 0]))
 
 

@@ -13,7 +13,6 @@ ROWS, WIDTH = 4096, 768
 
 
 def _batches() -> Iterator[Tensor]:
-    """Yield ever new ids: nothing may be cached from one batch to the next."""
     for start in itertools.count(0, ROWS):
         yield torch.arange(start, start + ROWS)
 

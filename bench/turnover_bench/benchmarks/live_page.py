@@ -143,7 +143,6 @@ def _asked(server: LiveServer, method: str, path: str, content: Any = None) -> t
 
 
 def _resident() -> float:
-    """Return the memory of this process in MB."""
     import psutil
 
     return psutil.Process().memory_info().rss / 2**20

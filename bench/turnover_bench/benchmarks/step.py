@@ -22,7 +22,6 @@ class Encoder(nn.Module):
         self.head = nn.Linear(256, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return class scores of the first position."""
         return self.head(self.layers(x)[:, 0])
 
 

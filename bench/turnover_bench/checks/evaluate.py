@@ -265,7 +265,6 @@ def _size(value: int | None) -> str:
 
 
 def _top(values: Floats, k: int) -> np.ndarray:
-    """Return bool [rows, queries]: the k largest of each query, among equals the first."""
     chosen = np.zeros(values.shape, bool)
     np.put_along_axis(chosen, np.argsort(-values, axis=0, kind="stable")[:k], True, axis=0)
     return chosen

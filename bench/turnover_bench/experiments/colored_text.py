@@ -35,7 +35,6 @@ class ColoredText:
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """Return the tint of each token, 1 to 5; 0: none."""
         return np.ceil(np.nan_to_num(self.shades, nan=0.0) * len(TINTS)).astype(np.int64)
 
 

@@ -29,7 +29,6 @@ _MEGABATCH = 50
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Return numbers [rows, longest], with zeros behind the shorter rows."""
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
 
 
@@ -46,7 +45,6 @@ class Rows:
     labels: Tensor
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return len(self.tokens)
 
     def batch(self, places: list[int]) -> dict[str, Tensor]:
@@ -255,7 +253,6 @@ def encoder_recipe(
 
 
 def _classifier_without_padding(encoder: str | os.PathLike[str]) -> nn.Module:
-    """Return a classifier that drops the columns in which every row of a batch is padding: half of them, or more."""
     model = classifier(encoder)
     model.register_forward_pre_hook(_drop_padding, with_kwargs=True)
     return model

@@ -102,13 +102,11 @@ def image_figure(shown: list[dict[str, Any]], file: Path) -> None:
 
 
 def _score(row: dict[str, Any]) -> str:
-    """Return a score with its standard error, and a star where it is significant."""
     stderr = "" if row["stderr"] is None else f" ± {_two_digits(row['stderr'])}"
     return f"{_two_digits(row['score'], sign='+')}{stderr}{' *' if row['significant'] else ''}"
 
 
 def _two_digits(value: float, sign: str = "") -> str:
-    """Return two digits of a number, all of them before its point: 100, not 1e+02."""
     return f"{value:{sign}.{'0f' if abs(value) >= 99.5 else '2g'}}"
 
 
@@ -157,7 +155,6 @@ def _broken(text: str, marks: list[tuple[int, int]], indent: float, weight: str)
 
 
 def _pieces(word: str, start: int, marks: list[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """Return a word cut where marks begin and end."""
     inside = [any(low <= start + place < high for low, high in marks) for place in range(len(word))]
     runs = groupby(zip(word, inside, strict=True), key=lambda pair: pair[1])
     return [("".join(letter for letter, _ in letters), marked) for marked, letters in runs]
@@ -467,7 +464,6 @@ def page(result: dict[str, Any], folder: Path) -> str:
 
 
 def _trainings(repair: dict[str, Any], how: dict[str, Any]) -> int:
-    """Return how many networks are trained: without the rows of every choice for every case, and on all rows."""
     return (len(ESTIMATES) + 1) * repair["tried"] + len(how["seeds"])
 
 

@@ -59,17 +59,14 @@ def paragraphs(*sections: Iterable[str]) -> str:
 
 
 def agreements(findings: Sequence[Finding]) -> list[str]:
-    """Return the sentences on agreement as items of a list."""
     return [f"- {finding.agreement}" for finding in findings]
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """Return that of a mean over seeds; None: one seed does not tell."""
     return stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
 
 
 def noise(one: float, other: float, rows: int) -> float:
-    """Return two standard errors of the difference of two accuracies in points, each measured on so many rows."""
     return 2 * (sum(points * (100 - points) for points in (one, other)) / rows) ** 0.5
 
 
@@ -104,10 +101,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def seeds_words(seeds: Sequence[int]) -> str:
-    """Return over what numbers of a table are taken."""
     return "one seed" if len(seeds) == 1 else f"mean ± sd of {len(seeds)} seeds"
 
 
 def replicas_words(replicas: int | str) -> str:
-    """Return what a network with so many replicas is called."""
     return "one model" if int(replicas) == 1 else f"{replicas} replicas"

@@ -130,7 +130,6 @@ def _figures(name: str, folder: Path) -> list[Path]:
 
 
 def _setting(finding: Finding, record: dict[str, Any], larger: dict[str, Any] | None) -> str:
-    """Return the setting of a finding, with its size and hours where there are two sizes."""
     return finding.setting if larger is None else f"{record['size']} ({time_words(record)}): {finding.setting}"
 
 

@@ -73,7 +73,6 @@ def with_dropout(model: nn.Module, sites: Iterable[str], share: float) -> nn.Mod
 def masked_cnn(
     inputs: int, hidden: Sequence[int], classes: int, *, seed: int = 0, replicas: int = 1, keep: float = 0.5
 ) -> nn.Module:
-    """Return `cnn` with masks on its ReLU layer; the convolutions are shared and leak."""
     return turnover.wrap(cnn(inputs, hidden, classes), at=["7"], seed=seed, replicas=replicas, keep=keep)
 
 

@@ -82,7 +82,6 @@ class Needs:
 
 
 def experiments() -> list[str]:
-    """Return the names of all experiments."""
     return sorted(file.parent.name for file in HERE.glob("*/expected.json"))
 
 
@@ -171,7 +170,6 @@ def time_words(record: dict[str, Any]) -> str:
 
 
 def expected_of(name: str, size: str) -> dict[str, tuple[float, float]]:
-    """Return the expected ranges of a size, by dotted path into the result; none where it was never measured."""
     return read_json(HERE / name / "expected.json").get(size, {})
 
 
@@ -205,12 +203,10 @@ def as_json(value: Any) -> Any:
 
 
 def read_json(file: Path) -> Any:
-    """Return what a JSON file holds."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 
 def write_json(file: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the whole new one."""
     write_atomically(file, json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n")
 
 

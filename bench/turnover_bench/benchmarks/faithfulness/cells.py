@@ -21,12 +21,10 @@ Cell = dict[str, Any]
 
 
 def cell_file(folder: Path, method: str, seed: int) -> Path:
-    """Return where the figures of a cell are kept."""
     return folder / "cells" / f"{method}-{seed}.json"
 
 
 def read_cells(folder: Path) -> list[Cell]:
-    """Return the figures of all cells of a task that are finished."""
     return [read_json(file) for file in sorted((folder / "cells").glob("*.json"))]
 
 
@@ -90,7 +88,6 @@ def judge(folder: Path, truth: Mapping[str, SubsetOutcomes]) -> None:
 
 
 def lds_of(pairs: np.ndarray, truth: SubsetOutcomes) -> float:
-    """Return the linear datamodeling score of scores [rows, queries]."""
     return lds(pairs, truth.subsets, truth.outcomes, bootstrap=Bootstrap(draws=2)).value
 
 

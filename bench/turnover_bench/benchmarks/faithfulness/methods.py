@@ -61,12 +61,10 @@ class Method:
 
     @property
     def missing(self) -> bool:
-        """Return whether its package is not installed."""
         return self.needs is not None and importlib.util.find_spec(self.needs) is None
 
 
 def methods(config: Config) -> dict[str, Method]:
-    """Return all methods, by name."""
     return our_methods(config.replicas) | baseline_methods(config)
 
 

@@ -64,7 +64,6 @@ _JUDGED = {"lds_plain": "LDS (plain)", "lds_full": "LDS (masked)", "mean_auc": "
 
 
 def findings(result: Figures) -> list[Finding]:
-    """Return how the default and row scores do on all tasks."""
     return [*_default(result, result["default"]), *_own_findings(result)]
 
 
@@ -391,7 +390,6 @@ def _told(figure: Figures) -> str:
 
 
 def _seconds(found: Figures) -> float:
-    """Return the seconds of the trainings and of what is said of the rows themselves."""
     scoring = found.get("own_seconds") or found["score_seconds"]
     return found["train_seconds"]["mean"] + scoring["mean"]
 
@@ -401,7 +399,6 @@ def _sd(*figures: Figures) -> float:
 
 
 def _verdict(reached: bool, *figures: Figures) -> str:
-    """Return the verdict; a single seed settles nothing."""
     word = "reached" if reached else "**missed**"
     return f"{word}:" if all(figure["sd"] is not None for figure in figures) else f"{word} (one seed):"
 

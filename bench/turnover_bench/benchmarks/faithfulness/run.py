@@ -47,7 +47,6 @@ def run(
 
 
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
-    """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
     return write_page(with_earlier(collected(config, size, folder), pages / "faithfulness.json"), pages)
 
 
@@ -166,7 +165,6 @@ def with_earlier(result: Figures, file: Path) -> Figures:
 
 
 def _more(now: Figures | None, before: Figures | None) -> Figures | None:
-    """Return the figures with more seeds; those at hand where both have as many."""
     if before is None or (now is not None and _seeds(now) >= _seeds(before)):
         return now
     return before | {MARK: True}

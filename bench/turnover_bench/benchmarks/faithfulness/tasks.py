@@ -198,15 +198,12 @@ class Prepared:
 
     @property
     def labels(self) -> Tensor:
-        """Return the labels that rows are trained with."""
         return self.plain.targets
 
     def rows(self) -> TensorDataset:
-        """Return the training rows as a data set."""
         return TensorDataset(self.inputs, self.labels)
 
     def rows_with_ids(self) -> object:
-        """Return the training rows with instance ids."""
         return turnover.with_instance_ids(self.rows())
 
     def masked(self, seed: int, replicas: int = 1) -> TrainingRecipe:

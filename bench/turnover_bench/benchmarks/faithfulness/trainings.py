@@ -36,7 +36,6 @@ class Cost:
     peak_bytes: int | None = None
 
     def __enter__(self) -> Self:
-        """Give back what can be given back and forget earlier peaks."""
         gc.collect()
         _give_back()
         self._start = _status("VmRSS")
@@ -48,7 +47,6 @@ class Cost:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Read the clock and the peak."""
         self.seconds = time.process_time() - self._began
         most = _status("VmHWM")
         if self._start is not None and most is not None:
@@ -97,11 +95,9 @@ class Trainings:
 
     @property
     def seconds(self) -> float:
-        """Return what all trainings took together."""
         return sum(one.seconds for one in self._kept.values())
 
     def plain(self, number: int = 0) -> Trained:
-        """Return the plain model, or further ones from other seeds."""
         return self.once(("plain", number), lambda: self._train_plain(self.seed + 1000 * number))
 
     def plain_by_epoch(self) -> Trained:
@@ -167,7 +163,6 @@ class Answers:
 
     @property
     def mean_influence(self) -> np.ndarray | None:
-        """Return the mean influence of every row on the validation rows; None: there are no scores of pairs."""
         return self.mean if self.mean is not None or self.pairs is None else self.pairs.mean(1)
 
 

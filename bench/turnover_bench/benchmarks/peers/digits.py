@@ -59,7 +59,6 @@ def with_wrong_labels(rows: TensorDataset, *, share: float = 0.1) -> tuple[Tenso
 
 
 def masked(build: Callable[[], nn.Module], at: list[str] | None, *, seed: int) -> nn.Module:
-    """Return a network with masks, of replicas."""
     return turnover.wrap(build(), at=at, seed=seed, replicas=REPLICAS)
 
 

@@ -24,7 +24,6 @@ BATCH = 64
 
 
 def one_hidden_layer(classes: int) -> nn.Module:
-    """Return the network of all tasks of quanda."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, classes, bias=False))
 
 

@@ -50,5 +50,4 @@ class QuandaExplainer(Explainer):
         return self._influence.pairwise((test_data, labels), progress=False).to_torch().T
 
     def self_influence(self, batch_size: int = 32) -> Tensor:
-        """Return the self-influence of every training row; the batch size is chosen by memory."""
         return self._influence.self_influence(progress=False).to_torch()

@@ -187,7 +187,6 @@ def load_domains(config: Config, cache: Path) -> Domains:
 
 
 def part(inputs: Inputs, places: Any) -> Inputs:
-    """Return the inputs of some rows."""
     return inputs[places] if isinstance(inputs, Tensor) else {name: value[places] for name, value in inputs.items()}
 
 
@@ -418,13 +417,11 @@ def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: 
 
 
 def _shown(proof: dict[str, Any]) -> dict[str, float]:
-    """Return the means and gains of one proof under names without dots, for the expected values."""
     means = {f"{arm}_{what}": proof["arms"][arm][what]["mean"] for arm in proof["arms"] for what in MEASURES}
     return means | {f"{one['measure']}_over_{one['against']}": one["gain"] for one in proof["differences"]}
 
 
 def _overlap(seeds: list[dict[str, Any]], name: str) -> float | None:
-    """Return which share of the removed rows two seeds have in common, on average."""
     removed = [set(seed["removed"][name]) for seed in seeds]
     shares = [len(one & other) / max(1, len(one)) for one, other in combinations(removed, 2)]
     return float(np.mean(shares)) if shares else None

@@ -41,7 +41,6 @@ def gains(result: Mapping[str, Any], name: str, share: float, measure: str, *, r
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Return the standard error of the mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
@@ -156,7 +155,6 @@ def network(result: Mapping[str, Any]) -> str:
 
 
 def seeds_told(count: int) -> str:
-    """Return how many seeds would be needed, in words."""
     return f"about {count}" if count <= _MANY else f"more than {_MANY:,}"
 
 
@@ -169,17 +167,14 @@ def theirs(name: str, measure: str) -> str:
 
 
 def name_of(name: str, result: Mapping[str, Any]) -> str:
-    """Return how rows were chosen, in words."""
     return NAMES[name].format(**result["setting"])
 
 
 def percent(share: float) -> str:
-    """Return a share as a person would write it."""
     return f"{100 * share:.2g} %"
 
 
 def mean_and_sd(values: list[float], measure: str) -> str:
-    """Return mean ± standard deviation over seeds; accuracy in percent."""
     return percents(values) if measure == "accuracy" else spread(values)
 
 
@@ -194,7 +189,6 @@ _OUTPUT_MASKS = "scored by the masks before the output layer alone"
 
 
 def _by_output_masks(result: Mapping[str, Any]) -> list[str]:
-    """Return the estimates that take these masks only, for time."""
     setting = result["setting"]
     return ["replicas"] if setting.get("scored_blocks") == 0 else []
 

@@ -183,7 +183,6 @@ class Prepared:
     held_out: tuple[Tensor, Tensor]
 
     def masked(self, seed: int = 0) -> TrainingRecipe:
-        """Return the same training with masks of a seed on all hidden layers."""
         return replace(self.plain, build=partial(masked_mlp, *self.size, seed=seed))
 
 
@@ -232,11 +231,9 @@ class RandomScores:
         self._rows, self._rng = rows, np.random.default_rng(seed)
 
     def pairwise(self, queries: tuple[Tensor, Tensor]) -> np.ndarray:
-        """Return numbers at random, [rows, queries]."""
         return self._rng.normal(size=(self._rows, len(queries[1])))
 
     def self_influence(self) -> np.ndarray:
-        """Return numbers at random, [rows]."""
         return self._rng.normal(size=self._rows)
 
 
@@ -257,7 +254,6 @@ class Retrain:
         return values[:, len(self._recipe) :]
 
     def self_influence(self) -> np.ndarray:
-        """Return what each row does to itself, from the models that `pairwise` trained."""
         return self._own
 
 
@@ -592,7 +588,6 @@ def _place(table: Figures, name: str, what: str, form: str) -> str:
 
 
 def _known(table: Figures, name: str) -> dict[str, float]:
-    """Return a figure of every method that has it, without random scores."""
     methods = table["methods"].items()
     return {key: figures[name] for key, figures in methods if key != "random" and figures.get(name) is not None}
 

@@ -85,7 +85,6 @@ def _lines(split: str, columns: Mapping[str, Callable[[Any], object]], *, most: 
 
 
 def _class(column: str, names: tuple[str, ...]) -> Callable[[Any], int]:
-    """Return the number of a class that a table has by its name, or as a number already."""
     return lambda row: names.index(row[column]) if isinstance(row[column], str) else int(row[column])
 
 

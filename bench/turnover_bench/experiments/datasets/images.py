@@ -44,7 +44,6 @@ class Images:
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self.pixels)
 
 

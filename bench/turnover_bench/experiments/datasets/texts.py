@@ -42,7 +42,6 @@ class Sentences:
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return len(self.texts)
 
 
@@ -100,7 +99,6 @@ class Pairs:
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.labels)
 
 
@@ -126,7 +124,6 @@ _WIKITEXT2 = (
 
 
 def load_wikitext2(split: Literal["train", "valid", "test"]) -> list[str]:
-    """Return the lines of a split of WikiText-2 (train: 2,088,628 words and ends of lines), empty ones among them."""
     return data_file(f"wikitext-2/{split}.txt", source=_WIKITEXT2).read_text(encoding="utf-8").splitlines()
 
 
@@ -205,7 +202,6 @@ def split_reviews(reviews: Sentences, *, validation: int, seed: int) -> tuple[ND
 
 @lru_cache(maxsize=1)  # every seed splits the same reviews
 def _groups(texts: tuple[str, ...]) -> list[list[int]]:
-    """Return the places of all texts, those that are nearly the same together."""
     repeated = near_duplicates(texts)
     alone = np.flatnonzero(repeated.group_of < 0)
     return [*map(list, repeated.groups), *([int(place)] for place in alone)]

@@ -284,7 +284,6 @@ def _verdict(areas: Sequence[Mapping[str, float]]) -> Verdict:
 
 
 def _rises(areas: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return how far the flipped and the test curves rise from their lowest points, means over seeds."""
     return [mean(one[f"{name}_rise"] for one in areas) for name in ("flip", "test", "test_half")]
 
 

@@ -73,7 +73,6 @@ def _legend(limits: Sequence[float]) -> list[str]:
 
 
 def _columns(text: str) -> int:
-    """Return how many letters wide a word is; those of East Asia take two."""
     from unicodedata import east_asian_width
 
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -36,7 +36,6 @@ class Vocabulary:
         )
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self.words)
 
 
@@ -85,5 +84,4 @@ class FeedForwardLM(nn.Module):
 
 
 def language_model_sites() -> dict[str, Dim]:
-    """Return `at` for `turnover.wrap`: columns of the embedding, alike for all context words, and the hidden layer."""
     return {"embedding": "features", "activation": "features"}

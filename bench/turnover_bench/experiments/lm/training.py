@@ -39,11 +39,9 @@ class Positions:
 
     @classmethod
     def of(cls, tokens: Tensor, context: int) -> "Positions":
-        """Return all positions of a text that have a whole context."""
         return cls(tokens.unfold(0, context, 1)[:-1], tokens[context:])
 
     def __len__(self) -> int:
-        """Return the number of positions."""
         return len(self.words)
 
 
@@ -73,12 +71,10 @@ class Corpus:
 
     @property
     def ids(self) -> Tensor:
-        """Return the instance ids of the training positions."""
         return torch.arange(self.first_id, self.first_id + len(self.train))
 
     @property
     def frequencies(self) -> np.ndarray:
-        """Return, for every training position, how often its word is in the training text."""
         return self.counts[self.train.words.numpy()]
 
     def around_passage(self, positions: int | None) -> "Corpus":
@@ -210,12 +206,10 @@ def word_losses(model: nn.Module, positions: Positions, *, ids: Tensor | None = 
 
 
 def perplexity(model: nn.Module, positions: Positions) -> float:
-    """Return the perplexity of the whole network."""
     return float(word_losses(model, positions).mean().exp())
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return where a model is."""
     return next(model.parameters()).device
 
 

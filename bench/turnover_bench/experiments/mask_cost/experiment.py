@@ -179,7 +179,6 @@ def build(kind: Kind, width: int, inputs: int) -> tuple[nn.Module, list[tuple[st
 
 
 def masked_sites(sites: Sequence[tuple[str, Dim]], place: Place) -> dict[str, Dim]:
-    """Return those that are masked, as `turnover.wrap` takes them."""
     return dict(sites[{"last": len(sites) - 1, "half": len(sites) // 2, "all": 0}[place] :])
 
 

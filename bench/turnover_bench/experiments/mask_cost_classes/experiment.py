@@ -99,7 +99,6 @@ _LONG = 3.0
 
 
 def _per_class(classes: int, epochs: float = 1.0) -> Setting:
-    """Return fewer letters with as many rows of each."""
     return replace(_BASE, classes=classes, rows=classes / _BASE.classes, epochs=epochs)
 
 

@@ -121,7 +121,6 @@ def _images(config: Config, data: Data, seed: int) -> tuple[Images, Images]:
 
 
 def _right(finished: Run[Any], model: torch.nn.Module) -> float:
-    """Return the accuracy of the full network on held-out images."""
     return share_right(model.eval(), *finished.data("test"))
 
 

@@ -263,7 +263,6 @@ def _accuracy(seeds: Sequence[dict[str, float]]) -> float:
 
 
 def _brought_back(networks: dict[str, Any], times: str) -> float | None:
-    """Return the share of the cost of masks that dropout brings back; None: they cost too little to tell."""
     costs = _points_more(networks, times, "plain")
     return mean(_gains(networks, times)) / mean(costs) if mean(costs) >= 1 and _clear(costs) else None
 
@@ -273,13 +272,11 @@ def _gains(networks: dict[str, Any], times: str) -> list[float]:
 
 
 def _points_more(networks: dict[str, Any], times: str, name: str) -> list[float]:
-    """Return by seed how many points more accuracy a network has than that with masks."""
     pairs = zip(networks[name][times], networks["masks"][times], strict=True)
     return [100 * (one["accuracy"] - other["accuracy"]) for one, other in pairs]
 
 
 def _clear(points: Sequence[float]) -> bool:
-    """Tell whether a mean over seeds is beyond two standard errors of 0, which one seed does not tell."""
     error = standard_error(points)
     return error is not None and abs(mean(points)) > 2 * error
 

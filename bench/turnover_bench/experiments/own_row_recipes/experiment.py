@@ -461,5 +461,4 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor, view: Any) -> flo
 
 @torch.no_grad()
 def _right(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Return the accuracy of the full network."""
     return float((model(x).argmax(1) == y).float().mean())

@@ -206,7 +206,6 @@ def _is_accurate(task: dict[str, Any], name: str) -> bool:
 
 
 def _balances(name: str) -> bool:
-    """Tell whether a training has steps without masks, which train a row in its flipped subnetwork, too."""
     return name in RECIPES and RECIPES[name].full > 0
 
 
@@ -238,12 +237,10 @@ def _own_steps(task: dict[str, Any]) -> float:
 
 
 def _made_worse(task: dict[str, Any], ending: str) -> list[float]:
-    """Return by seed how much worse other rows make the flipped subnetwork after the rows than without them."""
     return [one[f"trained{ending}"]["flip"] - one[f"without{ending}"]["flip"] for one in task["shared"]]
 
 
 def _with_range(by_seed: Sequence[float]) -> str:
-    """Return the mean over seeds, with the least and the most."""
     ends = f" (from {min(by_seed):.2f} to {max(by_seed):.2f} by seed)" if len(by_seed) > 1 else ""
     return f"{mean(by_seed):.2f}{ends}"
 

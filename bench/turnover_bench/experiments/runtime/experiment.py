@@ -164,12 +164,10 @@ class PairRows(Rows):
     types: list[list[int]]
 
     def batch(self, places: list[int]) -> dict[str, Tensor]:
-        """Return these pairs, padded to the longest of them."""
         return {**super().batch(places), "token_type_ids": padded([self.types[place] for place in places])}
 
     @property
     def lengths(self) -> Tensor:
-        """Return the number of tokens of every pair."""
         return torch.tensor([len(one) for one in self.tokens])
 
     def of(self, places: list[int]) -> "PairRows":
@@ -314,7 +312,6 @@ class Koh:
         self.target = self.losses.over(_recipe(model, task.target))
 
     def vector(self) -> Tensor:
-        """Return the gradient of the target's loss [1, parameters]."""
         return self.target.stacked(torch.arange(1))
 
     def costs(self, config: Config, number: int) -> dict[str, float]:
@@ -340,7 +337,6 @@ class Koh:
         return seconds(lambda: self.losses.products(rows, solve(self.hessian, self.vector(), batches)))
 
     def _rows(self, count: int, number: int) -> Tensor:
-        """Return rows whose lengths are spread as those of all: of sorted rows, evenly spaced ones."""
         order = self.lengths.argsort(stable=True)
         places = (torch.arange(count) + (number % 3 + 0.5) / 3) * len(order) / count
         return order[places.long()]
@@ -409,7 +405,6 @@ def _recipe(model: nn.Module, rows: PairRows) -> TrainingRecipe:
 
 
 def networks_of(model: nn.Module, config: Config) -> dict[str, nn.Module]:
-    """Return, by name, the model and what shares its weights with masks in its top blocks alone."""
     return {"all": model, **{str(top): only_at(model, top_sites(model, top)) for top in config.top}}
 
 
@@ -628,7 +623,6 @@ def _engine(costs: dict[str, Any], size: int) -> float:
 
 
 def _nulls(costs: dict[str, Any], size: int) -> float:
-    """Return how many null ids the engine scores beside so many instances: in proportion, up to the most."""
     return min(NULL_IDS, costs["nulls"] * size / costs["points"][-1][0])
 
 

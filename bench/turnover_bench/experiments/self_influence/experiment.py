@@ -148,7 +148,6 @@ NEEDS = {
 
 
 def _masked_vgg(width: float, *, seed: int, replicas: int) -> nn.Module:
-    """Return VGG19 with masks after the 11th layer; a narrow one cannot bear a second mask before the classifier."""
     network = VGG19(width=width, dropout=0.5 if width >= 1 else 0.1)
     return turnover.wrap(network, at=vgg_sites(classifier_input=width >= 1), seed=seed, replicas=replicas)
 
@@ -345,7 +344,6 @@ def _by_decile(consistency: np.ndarray, values: np.ndarray, null: np.ndarray) ->
 
 
 def _between_seeds(folder: Path, seeds: tuple[int, ...]) -> float | None:
-    """Return the mean rank correlation of self-influence between two seeds: how much of it is not noise."""
     scores = [np.load(folder / f"self-{seed}.npy") for seed in seeds]
     return float(np.mean([spearman(*pair) for pair in combinations(scores, 2)])) if len(scores) > 1 else None
 
@@ -395,7 +393,6 @@ def _cscores(panel: Any, runs: Mapping[str, Any]) -> None:
 
 
 def _means(found: list[Mapping[str, Any]], what: str) -> tuple[list[float], list[float]]:
-    """Return C-scores and the mean over seeds of each tenth."""
     tenths = zip(*(one["deciles"][what] for one in found), strict=True)
     return found[0]["deciles"]["consistency"], [sum(some) / len(some) for some in tenths]
 

@@ -168,7 +168,6 @@ class Images:
     y: Tensor
 
     def part(self, start: int, stop: int | None = None) -> "Images":
-        """Return the images from `start` to `stop`."""
         return Images(self.x[start:stop], self.y[start:stop])
 
 
@@ -226,7 +225,6 @@ def train_vgg(
 
 
 def mirrored(x: Tensor, mirror: bool) -> Tensor:
-    """Return images [n, channels, height, width], half of them with left and right exchanged, or all as they are."""
     return torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(3), x) if mirror else x
 
 
@@ -270,7 +268,6 @@ def answers(model: nn.Module, x: Tensor, *, view: Any = None, ids: Tensor | None
 
 
 def accuracy(model: nn.Module, images: Images, **view: Any) -> float:
-    """Return the share of right answers."""
     return float((answers(model, images.x, **view) == images.y).float().mean())
 
 

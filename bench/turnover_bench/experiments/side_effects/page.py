@@ -250,7 +250,6 @@ def on_memory(memory: Mapping[str, float], trained: float) -> str:
 
 
 def vgg_accuracy(result: Mapping[str, Any], kind: str = "accuracy") -> dict[str, float]:
-    """Return the mean accuracy of every network over seeds, in points."""
     return {name: 100 * mean(one[kind] for one in found["seeds"]) for name, found in result["vgg"].items()}
 
 

@@ -186,7 +186,6 @@ class Retrain(Method):
         ]
 
     def stored(self) -> int:
-        """Return the bytes of one file for each model that was trained."""
         return sum(_saved(model, self.folder / f"{n}.pt") for n, model in enumerate([self.whole, *self.without]))
 
     def estimate(self, rows: int) -> np.ndarray:
@@ -199,15 +198,12 @@ class Hara(Method):
     """SGD-influence: all steps on disk, walked back for the query."""
 
     def train(self) -> None:
-        """Train and record."""
         self.influence = SgdInfluence.train(self.task.plain, seed=self.task.config.seed, folder=self.folder / "steps")
 
     def stored(self) -> int:
-        """Return the bytes of the recording's folder."""
         return _bytes(self.folder / "steps")
 
     def estimate(self, rows: int) -> np.ndarray:
-        """Walk back."""
         return self.influence.pairwise(self.task.query, progress=False).values[:, 0]
 
 
@@ -215,11 +211,9 @@ class Koh(Method):
     """Influence functions with as many steps of the recursion as there are rows (rt = |D|)."""
 
     def train(self) -> None:
-        """Train one model."""
         self.model = self.task.plain.fit(seed=self.task.config.seed)
 
     def stored(self) -> int:
-        """Return the bytes of the model."""
         return _saved(self.model, self.folder / "model.pt")
 
     def estimate(self, rows: int) -> np.ndarray:
@@ -241,7 +235,6 @@ class Feldman(Method):
         self.models = [self.task.plain.fit(rows, seed=seed) for rows, seed in zip(subsets, seeds, strict=True)]
 
     def stored(self) -> int:
-        """Return the bytes of all models."""
         return sum(_saved(model, self.folder / f"{n}.pt") for n, model in enumerate(self.models))
 
     def estimate(self, rows: int) -> np.ndarray:
@@ -265,11 +258,9 @@ class TurnOver(Method):
     reads_rows = False
 
     def train(self) -> None:
-        """Train one masked model."""
         self.model = self.task.masked.fit(seed=self.task.config.seed)
 
     def stored(self) -> int:
-        """Return the bytes of the model and its recipe of masks."""
         return _bytes(turnover.save(self.model, self.folder / "model"))
 
     def estimate(self, rows: int) -> np.ndarray:
@@ -369,7 +360,6 @@ def _measured(config: Table1Config, cell: dict[str, Any], folder: Path) -> dict[
 
 
 def _warm_up(config: Table1Config, out: Path) -> None:
-    """Run everything once on the smallest size: first calls load code and fill caches."""
     for method in METHODS:
         cell = {"sweep": "rows", "method": method, "rows": config.rows[0], "width": config.width}
         _measured(config, cell, out / "scratch")
