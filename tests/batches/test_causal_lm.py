@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 import turnover
 from turnover.batches import Documents, Sequences, padded
 from turnover.errors import InfluenceError
+from turnover.influence import TurnOver
 
 transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
@@ -89,7 +90,7 @@ def test_queries_are_sequences_whose_score_is_the_mean_of_their_tokens():
     data = turnover.with_instance_ids(Sequences(torch.randint(WORDS, (6 * 5 + 1,)), length=5))
     model = trained("gpt2", DataLoader(data, batch_size=6), epochs=1)
     query = {"input_ids": torch.randint(WORDS, (1, 5)), "labels": torch.randint(WORDS, (1, 5))}
-    scores = turnover.Influence(model, center=False).pairwise(query, ids=[3], progress=False)
+    scores = turnover.Influence(model, estimator=TurnOver(center=False)).pairwise(query, ids=[3], progress=False)
     losses = {}
     for view in ("keep", "flip"):
         with turnover.instances([3], view=view), torch.no_grad():

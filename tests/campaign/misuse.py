@@ -273,8 +273,9 @@ def _spoilt(place: tuple[int, int], value: float) -> torch.Tensor:
 def _nan_row_alone() -> str:
     """Score training rows of which one has a NaN: its own score may be NaN, and no other one may change."""
     before = influence().self_influence(progress=False).values
-    found = influence(train=(_spoilt((3, 0), torch.nan), Y, IDS), center=False).self_influence(progress=False).values
-    whole = influence(center=False).self_influence(progress=False).values
+    raw = turnover.influence.TurnOver(center=False)
+    found = influence(train=(_spoilt((3, 0), torch.nan), Y, IDS), estimator=raw).self_influence(progress=False).values
+    whole = influence(estimator=raw).self_influence(progress=False).values
     return "" if np.isnan(found[3]) and np.array_equal(np.delete(found, 3), np.delete(whole, 3)) else silence(before)
 
 
@@ -377,7 +378,7 @@ CASES: dict[str, Callable[[], str]] = {
     "labels beyond the classes": lambda: asked(options={"train": (X, Y + 5, IDS), "estimator": "auto"}),
     **{
         f"an unknown {option}": partial(asked, options={option: "other"})
-        for option in ("estimator", "against", "measure", "device")
+        for option in ("estimator", "measure", "device")
     },
     "an integer dtype": lambda: asked(options={"dtype": torch.int32}),
     **_many("memory", lambda size: asked(options={"memory": size}), {"0": 0, "-1": -1, "a word": "1 GB"}),

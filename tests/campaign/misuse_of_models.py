@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from tests.campaign.misuse import IDS, ROWS, X, Y, influence, network, same, silence, stepped, trained, wrapped
+from turnover.influence import TurnOver
 from turnover.scores import OutOfSample, Scores
 from turnover.storage import from_record, to_record
 from turnover.wrapping import only_at
@@ -287,6 +288,10 @@ CASES: Cases = {
         lambda executor: silence(influence(executor=executor)),
         {"a number": 3, "a list": [], "a word": "ray"},
     ),
-    **_each("sites", lambda sites: silence(influence(sites=sites)), {"a number": 3, "nothing": []}),
+    **_each(
+        "sites",
+        lambda sites: silence(influence(estimator=TurnOver(sites=sites))),
+        {"a number": 3, "nothing": []},
+    ),
     "targets= beside tuples": lambda: silence(influence(targets="labels").pairwise((X[:3], Y[:3]))),
 }

@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnover.influence import NULL_IDS, blocks
-from turnover.influence.paths import routes
+from turnover.influence.turnover_dropout import estimator
 
 
 @pytest.fixture(autouse=True)
@@ -12,5 +11,5 @@ def large_jobs(monkeypatch):
 
     Small jobs themselves are tested in test_small_jobs.py.
     """
-    monkeypatch.setattr(routes, "_FEW_PAIRS", 0)
-    monkeypatch.setattr(blocks, "_FEWEST_NULLS", NULL_IDS)
+    monkeypatch.setattr(estimator, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(estimator, "_FEWEST_NULLS", 1024)

@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.influence import Bundles, Curvature, ProcessExecutor, Several, in_order, packed
-from turnover.influence._data import TrainRows
+from turnover.influence import Bundles, Curvature, ProcessExecutor, Several, TurnOver, in_order, packed
+from turnover.influence._rows import TrainRows
 
 IDS = range(96)
 
@@ -34,7 +34,7 @@ def workers():
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 32)
-    monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 32)
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_TILE", 32)
 
 
 def margin(outputs, targets):
@@ -54,15 +54,15 @@ def last_layer() -> nn.Module:
     return trained(mlp(), at=["3"], replicas=2)
 
 
-def shared_product() -> nn.Module:
+def two_sites() -> nn.Module:
     return trained(mlp(), at=["1", "3"])
 
 
 CASES = {
     "last layer": (last_layer, {}),
-    "first product shared": (shared_product, {}),
-    "a measure of one's own": (shared_product, {"measure": margin, "against": "full"}),
-    "curvature": (shared_product, {"train": True, "estimator": Curvature(temperature=2.0)}),
+    "two sites": (two_sites, {}),
+    "a measure of one's own": (two_sites, {"measure": margin, "estimator": TurnOver(against="full")}),
+    "curvature": (two_sites, {"train": True, "estimator": Curvature(temperature=2.0)}),
 }
 
 
@@ -108,15 +108,15 @@ def test_segments_that_are_read_apart_have_the_batches_of_one_pass(form):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("queries_per_block", [4, 2], ids=["one block", "gradients kept for a second block"])
+@pytest.mark.parametrize("queries_per_block", [4, 2], ids=["one block", "two blocks"])
 @pytest.mark.parametrize("form", ["tensors", "a loader", "groups"])
 def test_passes_over_training_rows_give_the_bytes_of_one_process(
     form, queries_per_block, workers, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_QUERIES", queries_per_block)
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_ROWS", 16)
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._ROWS_PER_SEGMENT", 32)
-    model, found = shared_product(), []
+    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_QUERIES", queries_per_block)
+    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_ROWS", 16)
+    monkeypatch.setattr("turnover.influence.curvature.estimator._ROWS_PER_SEGMENT", 32)
+    model, found = two_sites(), []
     for name, executor in (("alone", None), ("together", workers)):
         options = {"train": FORMS[form](), "estimator": Curvature(), "executor": executor}
         with warnings.catch_warnings():
@@ -196,7 +196,7 @@ def test_no_more_items_are_taken_than_fit_into_the_window():
 
 
 def test_what_cannot_leave_the_process_is_named(workers):
-    inf = turnover.Influence(shared_product(), measure=lambda outputs, targets: outputs[:, 0], executor=workers)
+    inf = turnover.Influence(two_sites(), measure=lambda outputs, targets: outputs[:, 0], executor=workers)
     with pytest.raises(InfluenceError, match=r"cannot be sent to another process: .*lambda"):
         inf.pairwise(rows(), ids=IDS)
 
@@ -239,7 +239,7 @@ def test_a_number_of_workers_is_an_integer(option, value):
 
 
 def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
-    model, before = shared_product(), torch.get_num_threads()
+    model, before = two_sites(), torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         scores = turnover.Influence(model, executor=workers).pairwise(rows(), ids=range(8))
@@ -251,7 +251,7 @@ def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
 
 @pytest.mark.usefixtures("small_tiles")
 def test_instances_in_several_tiles_get_the_scores_that_they_get_alone():
-    inf = turnover.Influence(shared_product(), train=train_rows(), estimator=Curvature(temperature=2.0))
+    inf = turnover.Influence(two_sites(), train=train_rows(), estimator=Curvature(temperature=2.0))
     ids = torch.cat([torch.arange(95, -1, -1), torch.arange(0, 96, 3)])
     scattered, whole = inf.pairwise(rows(), ids=ids), inf.pairwise(rows())
     assert np.array_equal(scattered.values, whole.values[ids.numpy()])

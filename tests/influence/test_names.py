@@ -10,6 +10,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset
 import turnover
 from turnover.errors import InfluenceError, InstanceIdError
 from turnover.ids import instance_id_of
+from turnover.influence import TurnOver
 
 ROWS = 24
 DOCS = [f"doc-{number}" for number in range(ROWS)]
@@ -209,8 +210,8 @@ def test_another_number_of_names_than_instances_is_an_error(model, ids, names):
 
 @pytest.mark.parametrize("center", ["no", None, 1])
 def test_centering_is_a_yes_or_a_no(model, center):
-    with pytest.raises(InfluenceError, match="center must be True or False"):
-        turnover.Influence(model, center=center)
+    with pytest.raises(InfluenceError, match=r"center=\) must be True or False"):
+        turnover.Influence(model, estimator=TurnOver(center=center))
 
 
 def test_names_of_all_rows_suit_some_of_them(model):

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import turnover
+from turnover.influence import TurnOver
 from turnover.wrapping import replica_models
 
 IDS = range(40)
@@ -109,8 +110,8 @@ def test_rows_are_asked_in_one_pass_and_get_what_the_replicas_say(data, at, agai
     x, y = data
     model = trained(data, 3, at)
     train = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
-    together = turnover.Influence(model, estimator="tod", train=train, against=against)
-    apart = turnover.Influence(replica_models(model), estimator="tod", train=train, against=against)
+    together = turnover.Influence(model, train=train, estimator=TurnOver(against=against))
+    apart = turnover.Influence(replica_models(model), train=train, estimator=TurnOver(against=against))
     one, other = together.self_influence(), apart.self_influence()
     np.testing.assert_allclose(one.values, other.values, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(one.stderr, other.stderr, rtol=1e-3, atol=1e-6)

@@ -15,9 +15,10 @@ import turnover
 from tests.influence.models import mlp, trained
 from tests.influence.test_equals_twin import check, cross_entropy, rows_of, vectors
 from turnover.errors import BatchError, InfluenceError
+from turnover.influence import TurnOver
+from turnover.influence.ensemble import Member
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.measures import Measure
-from turnover.influence.members import Member
 
 IDS = range(6)
 
@@ -40,7 +41,7 @@ def test_regression_with_outputs_of_one_column_compares_each_row_with_its_own_ta
 def test_self_influence_of_a_regression_compares_each_row_with_its_own_target():
     net = mlp()
     net[4] = nn.Linear(32, 1)
-    inf = turnover.Influence(trained(net, at=["1", "3"]), center=False)
+    inf = turnover.Influence(trained(net, at=["1", "3"]), estimator=TurnOver(center=False))
     x, y = torch.randn(4, 6), torch.randn(4)
     together = inf.self_influence((x, y, torch.arange(4))).values
     alone = np.diag(inf.pairwise((x, y), ids=range(4)).values)
@@ -136,14 +137,14 @@ class RunsTwice(nn.Module):
         return self.b(self.b(self.act(self.a(x))).relu())
 
 
-def test_a_layer_that_runs_twice_is_neither_last_layer_nor_shared():
+def test_a_layer_that_runs_twice_is_no_last_layer():
     queries = vectors()
     assert check(trained(RunsTwice(), at=["act"]), queries, rows_of(*queries)) == "broadcast at the first site"
 
 
-def test_a_masked_product_is_shared_too():
+def test_a_masked_product_is_broadcast():
     model, queries = trained(mlp(), at=["1", "2"]), vectors()
-    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site, first product shared"
+    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site"
 
 
 def test_the_product_is_not_shared_where_float32_is_too_coarse():

@@ -16,7 +16,7 @@ import turnover
 from tests.reference.span_twin import span_scores
 from turnover.batches import Documents, Sequences, padded
 from turnover.errors import InfluenceError
-from turnover.influence import Curvature, span_queries
+from turnover.influence import Curvature, TurnOver, span_queries
 
 transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
@@ -65,13 +65,15 @@ SPANS = [(3, 4), (1, 9), (5, 8)]
 
 def test_scores_of_spans_are_those_of_the_slow_twin(model, corpus):
     tokens, ids = corpus[0][8:17], [0, 1, 7, 23]
-    found = turnover.Influence(model, center=False).pairwise(span_queries(tokens, SPANS), ids=ids, progress=False)
+    found = turnover.Influence(model, estimator=TurnOver(center=False)).pairwise(
+        span_queries(tokens, SPANS), ids=ids, progress=False
+    )
     np.testing.assert_allclose(found.values, span_scores(model, tokens, SPANS, ids), atol=2e-5)
 
 
 def test_a_span_is_the_mean_of_its_tokens(model, corpus):
     tokens = corpus[0][8:17]
-    influence = turnover.Influence(model, center=False)
+    influence = turnover.Influence(model, estimator=TurnOver(center=False))
     each = influence.pairwise(span_queries(tokens), ids=range(ROWS), progress=False).values
     span = influence.pairwise(span_queries(tokens, [(5, 8)]), ids=range(ROWS), progress=False).values[:, 0]
     np.testing.assert_allclose(each[:, 4:7].mean(1), span, atol=2e-5)
@@ -109,11 +111,11 @@ class Kept(Curvature):
 
     arrays: Any = None
 
-    def as_data(self):
+    def as_data(self, train):
         return {"estimator": {"name": "kept"}}
 
-    def fit(self, forwards, train, memory, kept=None, executor=None):
-        return super().fit(forwards, train, memory, self.arrays, executor)
+    def fit(self, ensemble, train, *, kept=None):
+        return super().fit(ensemble, train, kept=self.arrays)
 
 
 def test_what_a_token_adds_is_what_the_row_loses_without_its_label(model, corpus):
@@ -126,7 +128,7 @@ def test_what_a_token_adds_is_what_the_row_loses_without_its_label(model, corpus
     without = dict(rows[9], labels=torch.as_tensor(rows[9]["labels"]).clone())
     without["labels"][4] = -100
     changed = [*rows[:9], without, *rows[10:]]
-    again = turnover.Influence(model, train=changed, estimator=Kept(arrays=fitted._setup._fit[1].arrays()))
+    again = turnover.Influence(model, train=changed, estimator=Kept(arrays=fitted._fit[1].arrays()))
     # The mean is then over seven tokens.
     less = again.pairwise(queries, progress=False).values[9, 0] * (LENGTH - 1) / LENGTH
     np.testing.assert_allclose(scores[9] - less, carried[4, 0], rtol=1e-3)

@@ -18,6 +18,7 @@ pytest.importorskip("zarr", reason="needs the extra store")
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.errors import StoreError, StoreLockedError
+from turnover.influence import TurnOver
 
 IDS = range(60)
 
@@ -50,7 +51,7 @@ def model(seed: int = 0):
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
-    monkeypatch.setattr("turnover.influence.estimate.Original.queries_per_block", 3)
+    monkeypatch.setattr("turnover.influence.turnover_dropout.estimator.QUERIES_PER_BLOCK", 3)
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -89,7 +90,7 @@ def test_a_second_run_computes_nothing_and_changes_nothing(tmp_path, small_tiles
     ("change", "named"),
     [
         (lambda: turnover.Influence(model(seed=9)), "recipes"),
-        (lambda: turnover.Influence(model(), against="full"), "options"),
+        (lambda: turnover.Influence(model(), estimator=TurnOver(against="full")), "options"),
         (lambda: turnover.Influence(model(), measure="margin"), "measure"),
         (lambda: turnover.Influence(model(), loss=lambda o, t: o[:, 0]), "loss"),
     ],

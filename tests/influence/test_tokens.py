@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from turnover.errors import ScoresError
+from turnover.influence import TurnOver
 
 WORDS, LENGTH, ROWS = 12, 5, 9
 
@@ -51,7 +52,7 @@ def by_hand(model, x, y, ids):
 @pytest.mark.parametrize("loss", [None, token_loss], ids=["default", "given"])
 def test_token_scores_are_the_flipped_minus_the_kept_loss_of_each_token(rows, loss):
     model = tagger()
-    scores = turnover.Influence(model, loss=loss, center=False).self_influence(rows, progress=False)
+    scores = turnover.Influence(model, loss=loss, estimator=TurnOver(center=False)).self_influence(rows, progress=False)
     wanted = by_hand(model, *rows)
     np.testing.assert_allclose(scores.tokens(0), wanted[0], atol=1e-6)
     np.testing.assert_allclose(scores.tokens(1), wanted[1, :3], atol=1e-6)
@@ -64,7 +65,9 @@ def test_token_scores_are_the_flipped_minus_the_kept_loss_of_each_token(rows, lo
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_the_mean_of_a_rows_tokens_is_its_score(rows, against, replicas):
     model = tagger(replicas=replicas)
-    scores = turnover.Influence([model, tagger(seed=7)], against=against).self_influence(rows, progress=False)
+    scores = turnover.Influence([model, tagger(seed=7)], estimator=TurnOver(against=against)).self_influence(
+        rows, progress=False
+    )
     counted = [row for row in range(ROWS) if row != 3]
     means = [np.nanmean(scores.tokens(row)) for row in counted]
     np.testing.assert_allclose(means, scores.values[counted], atol=1e-5)
@@ -74,8 +77,8 @@ def test_the_mean_of_a_rows_tokens_is_its_score(rows, against, replicas):
 def test_a_loss_or_measure_of_the_users_is_averaged_over_the_tokens_that_count(rows, as_measure):
     model = tagger()
     own = {"measure": lambda outputs, targets: -token_loss(outputs, targets)} if as_measure else {"loss": token_loss}
-    given = turnover.Influence(model, **own, center=False)
-    default = turnover.Influence(model, center=False)
+    given = turnover.Influence(model, **own, estimator=TurnOver(center=False))
+    default = turnover.Influence(model, estimator=TurnOver(center=False))
     whole = given.self_influence(rows, progress=False)
     np.testing.assert_allclose(whole.values, default.self_influence(rows, progress=False).values, atol=1e-6)
     np.testing.assert_allclose(whole.values[1], by_hand(model, *rows)[1, :3].mean(), atol=1e-6)
@@ -89,7 +92,7 @@ def test_a_loss_or_measure_of_the_users_is_averaged_over_the_tokens_that_count(r
 
 def test_token_scores_do_not_depend_on_the_padding_of_a_batch(rows):
     x, y, ids = rows
-    influence = turnover.Influence(tagger(), center=False)
+    influence = turnover.Influence(tagger(), estimator=TurnOver(center=False))
     whole = influence.self_influence(rows, progress=False)
     short = influence.self_influence((x[1:2, :3], y[1:2, :3], ids[1:2]), progress=False)
     np.testing.assert_allclose(short.tokens(0), whole.tokens(1), atol=1e-6)

@@ -9,6 +9,7 @@ import turnover
 from tests.reference.influence_twin import twin_scores
 from tests.wrapping.adapter_models import BLOCKS, batch_of, inputs_of, logits, make
 from turnover.errors import PlanError, TurnOverWarning
+from turnover.influence import TurnOver
 from turnover.integrations import lora_sites
 
 peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
@@ -82,7 +83,9 @@ def test_influence_on_lora_layers_equals_the_plain_computation(family, targets):
     with turnover.instances(range(5)):
         logits(model.train(), inputs_of(family))
     queries, labels, ids = inputs_of(family, 2), torch.tensor([0, 2]), [3, 9, 2**61]
-    scores = turnover.Influence(model, center=False).pairwise({**queries, "labels": labels}, ids=ids)
+    scores = turnover.Influence(model, estimator=TurnOver(center=False)).pairwise(
+        {**queries, "labels": labels}, ids=ids
+    )
     rows = [((), {name: value[row : row + 1] for name, value in queries.items()}, labels[row]) for row in range(2)]
     expected = twin_scores(model, rows, ids, lambda outputs, label: -functional.cross_entropy(outputs[0], label))
     torch.testing.assert_close(torch.tensor(scores.values).double(), expected, atol=1e-5, rtol=1e-3)

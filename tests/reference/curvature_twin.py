@@ -1,6 +1,6 @@
 """Influence functions with K-FAC curvature, by loops over rows: gradients of parameters from autograd.
 
-Slow twin of `turnover.influence.estimate.curvature`. Inputs of layers are noted by hooks; the gradient that scores are
+Slow twin of `turnover.influence.curvature`. Inputs of layers are noted by hooks; the gradient that scores are
 made of is that of the parameters themselves, so that it does not rest on how inputs and gradients are laid out.
 """
 

@@ -167,7 +167,9 @@ def test_lists_of_different_things_are_not_merged():
     assert "seed is 0 in part 0 and 1 in part 1" in merge_error(provenance={"seed": 1})
     assert "null_spread is known for some of the parts only" in merge_error(null_spread=None)
     assert "null_spread of part 1 differs" in merge_error(null_spread=[0.6])
-    assert "Compute all parts with the same: Influence(..., nulls=1024)" in merge_error(null_spread=[0.6])
+    assert "Compute all parts with the same: estimator=turnover.influence.TurnOver(nulls=1024)" in merge_error(
+        null_spread=[0.6]
+    )
     with pytest.raises(ScoresError, match="part 1 has k=2 and part 0 k=1"):
         Top.merge(Scores([1.0], ids=[7]).top(1), Scores([1.0], ids=[8]).top(2))
     with pytest.raises(ScoresError, match="nothing to join"):

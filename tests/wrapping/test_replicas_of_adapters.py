@@ -12,6 +12,7 @@ import turnover
 from tests.wrapping.adapter_models import FAMILIES, batch_of, inputs_of, logits, make, moved
 from tests.wrapping.models import ADAM, run, train
 from turnover.errors import PlanError
+from turnover.influence import TurnOver
 from turnover.wrapping import Adapters, replica_models
 
 ROWS, R = 5, 3
@@ -99,8 +100,11 @@ def test_scores_are_the_mean_of_the_replicas_own_with_standard_errors():
 def test_self_influence_of_replicas_is_the_mean_of_their_own():
     model = trained(made())
     rows = batch_of("bert")
-    found = turnover.Influence(model, center=False).self_influence(rows, progress=False)
-    own = [turnover.Influence(one, center=False).self_influence(rows, progress=False) for one in replica_models(model)]
+    found = turnover.Influence(model, estimator=TurnOver(center=False)).self_influence(rows, progress=False)
+    own = [
+        turnover.Influence(one, estimator=TurnOver(center=False)).self_influence(rows, progress=False)
+        for one in replica_models(model)
+    ]
     np.testing.assert_allclose(found.values, np.mean([one.values for one in own], 0), atol=1e-5)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
-from turnover.influence import Influence, Member, evaluating
+from turnover.influence import Influence, evaluating
 from turnover.layers import Instances, as_ids, device_of, replicas_of
 from turnover.wrapping import wrapped_root
 
@@ -125,7 +125,7 @@ def _outputs(influence: Influence, rows: Any, *, flipped: int | None = None) -> 
     """Return outputs as floats, and the targets where all of them are tensors."""
     outputs: list[Tensor] = []
     targets: list[Any] = []
-    with evaluating([Member(model) for model in influence.models]):
+    with evaluating(influence.models):
         for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
             step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
             parts = [batch.part(start, start + step) for start in range(0, batch.rows, step)]

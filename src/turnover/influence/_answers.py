@@ -2,24 +2,128 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from turnover.batches import Batch, batches_of
 from turnover.errors import InfluenceError, TurnOverWarning
+from turnover.ids import Name, Names
 from turnover.scores import Scores, Top, finish_store
-from turnover.storage import ArraySpec, TileStore, TileWriter
+from turnover.storage import ArraySpec, KeptArrays, TileStore, TileWriter
 
-from ._question import Question
-from .blocks import Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
-from .estimate import KeepsRows
-from .execution import is_remote, threads_of
-from .paths import with_predicted_target
+from .ensemble import Ensemble
+from .estimators import FEWEST_MEMBERS, Block, Blocks, Finish, Fitted, Part, Tile, average, finite_mean, spread_of
+from .executors import is_remote, threads_of
 
+AtLabel = Literal["given", "predicted"]
+
+_IDS_PER_TILE = 8192
 _IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
+
+
+def open_queries(data: Any, ensemble: Ensemble, *, targets: str | None, at_label: AtLabel | None) -> list[Batch]:
+    """Return every query as a batch of one, at the label that is asked about, or raise where there is none."""
+    if at_label not in (None, "given", "predicted"):
+        raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
+    batches = (batch.to(ensemble.members[0].device) for batch in batches_of(data, targets=targets))
+    queries = [batch.row(index) for batch in batches for index in range(batch.rows)]
+    if not queries:
+        raise InfluenceError("there are no queries: the data is empty. Give at least one row.")
+    ensemble.measure.check_shifted(queries[0].kwargs.get("input_ids"), queries[0].target)
+    missing = queries[0].target is None
+    if missing and at_label == "given":
+        raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
+    if missing or at_label == "predicted":
+        return [replace(query, target=_predicted(ensemble, query)) for query in queries]
+    return queries
+
+
+def _predicted(ensemble: Ensemble, query: Batch) -> Tensor:
+    """Return the label that the full network gives a query, by the mean of all members."""
+    outputs = [query.logits(member.model) for member in ensemble.members]
+    if not all(isinstance(output, Tensor) and output.dim() > 1 for output in outputs):
+        raise InfluenceError("at_label='predicted' needs class scores [rows, classes]. Give the queries targets.")
+    return torch.stack([output.float() for output in outputs]).mean(0).argmax(-1)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What each of some instances does to each of some queries."""
+
+    queries: Sequence[Batch]  # single queries
+    ids: Tensor  # mask ids
+    ensemble: Ensemble
+    fitted: Fitted
+    blocks: Blocks
+    provenance: dict[str, Any]  # all that the scores depend on
+    names: Names  # what instances are called
+
+    @property
+    def pairs(self) -> int:
+        """Return how many scores there are."""
+        return len(self.ids) * self.blocks.count
+
+    @property
+    def has_errors(self) -> bool:
+        """Return whether every score has a standard error of its own."""
+        return len(self.ensemble.members) >= FEWEST_MEMBERS
+
+    @property
+    def query_names(self) -> tuple[Name, ...]:
+        """Return the name of each query: its id where all have one of their own, else its place."""
+        ids = [
+            query.names[0] if query.names is not None else int(query.ids[0])
+            for query in self.queries
+            if query.ids is not None
+        ]
+        return tuple(ids) if len(set(ids)) == len(self.queries) else tuple(range(len(self.queries)))
+
+    def about(self) -> dict[str, Any]:
+        """Return what scores say of themselves."""
+        unit, scaled = self.ensemble.measure.unit, self.blocks.standardized
+        return {
+            "unit": f"the usual effect on the {unit} of each query" if scaled else unit,
+            "path": self.blocks.path,
+            "replicas": len(self.ensemble.members),
+            "provenance": self.provenance,
+            "standardized": scaled,
+        }
+
+    def instances(self) -> dict[str, Any]:
+        """Return ids of instances as scores take them: what users call them, and mask ids."""
+        mask_ids = self.ids.numpy()
+        return {"ids": self.names.shown(mask_ids), "mask_ids": mask_ids}
+
+    def tiles(
+        self, block: Block, finish: Finish, bar: Any, numbered: Sequence[tuple[int, slice]] | None = None
+    ) -> Iterator[tuple[Part, Any]]:
+        """Yield ranges of instances and what `finish` makes of their scores on one block.
+
+        `numbered` are the ranges, each with the number of its tile; None: all instances.
+        """
+        if numbered is None:
+            starts = range(0, len(self.ids), _IDS_PER_TILE)
+            numbered = [(place, slice(at, min(at + _IDS_PER_TILE, len(self.ids)))) for place, at in enumerate(starts)]
+        parts = [Part(number, rows, self.ids[rows]) for number, rows in numbered]
+        for part, finished in zip(parts, block.tiles(parts, self.fitted.executor, finish), strict=True):
+            yield part, finished
+            bar.update(len(part.ids) * len(block.offset))
+
+
+def _null_of(block: Block) -> np.ndarray | None:
+    """Return the scores [nulls, queries] of null ids, averaged over members; None: there are none."""
+    return None if block.member_nulls is None else finite_mean(block.member_nulls, 0).astype(np.float32)
+
+
+def _joined(nulls: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    known = [null for null in nulls if null is not None]
+    return np.concatenate(known, 1) if known else None
 
 
 def every_pair(question: Question, bar: Any) -> Scores:
@@ -27,23 +131,23 @@ def every_pair(question: Question, bar: Any) -> Scores:
     values = np.empty((len(question.ids), len(question.queries)), np.float32)
     errors = np.empty_like(values) if question.has_errors else None
     offsets, nulls = [], []
-    for columns, block in question.blocks(bar):
+    for columns, block in question.blocks:
         offsets.append(block.offset)
-        nulls.append(null_of(block))
+        nulls.append(_null_of(block))
         for part, (mean, stderr) in question.tiles(block, _mean_of, bar):
             values[part.rows, columns] = mean
             if errors is not None:
                 errors[part.rows, columns] = stderr
-    null = joined_nulls(nulls)
+    null = _joined(nulls)
     return Scores(
         values=values,
-        **question.instances,
-        queries=question.names,
+        **question.instances(),
+        queries=question.query_names,
         stderr=errors,
-        offset=np.concatenate(offsets) if question.is_centered else None,
+        offset=np.concatenate(offsets) if question.blocks.centered else None,
         null=null,
         null_spread=spread_of(null),
-        **question.about,
+        **question.about(),
     )
 
 
@@ -51,90 +155,73 @@ def _mean_of(part: Part, tile: Tile) -> tuple[np.ndarray, np.ndarray | None]:
     return tile.mean
 
 
+# In a folder
+
+
+def kept_fit(folder: str | os.PathLike[str], provenance: dict[str, Any]) -> KeptArrays:
+    """Return where a folder keeps what the estimator fitted: it depends on all but queries and ids."""
+    fitted_on = {name: value for name, value in provenance.items() if name not in ("queries", "ids")}
+    return KeptArrays(folder, "factors.npz", fitted_on)
+
+
 def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) -> Scores:
     """Compute what a folder still lacks and return its scores, which are read when they are used.
 
     Pairs are written tile by tile, so that an interrupted run is resumed. All that determines the bytes is fixed in the
-    folder's identity before the first tile: models, data, options, the paths, chunk and tile geometry and the number
-    of threads.
+    folder's identity before the first tile: models, data, options, paths, tile geometry and the number of threads.
     """
     shape = (len(question.ids), len(question.queries))
-    tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(question.estimate.queries_per_block, shape[1]))
+    tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(question.blocks.step, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
     arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
+    executor = question.fitted.executor
     identity = {
         **question.provenance,
-        "paths": [route.path for route in question.routes],
-        "chunks": [route.ids_per_chunk for route in question.routes],
-        "memory": question.options.memory,
-        "threads": threads_of(question.executor),
+        "path": question.blocks.path,
+        "nulls": question.blocks.nulls,
+        "memory": question.ensemble.memory,
+        "threads": threads_of(executor),
     }
-    if question.routes:
-        identity["nulls"] = question.nulls
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:
         if not store.complete:
-            if is_remote(question.executor):
-                question.executor.check_folder(str(store.folder))
-            if question.kept is not None and question.options.estimator.keeps_fit:
-                question.kept.write(question.estimate.arrays())
-            pending = _pending(store)
-            question = _with_rows(question, blocks=len(pending))
-            ends, failed = _fill(store, question, pending, bar)
-            if failed[0]:
-                shown = question.instance_names.shown(question.ids.numpy())
-                _warn_of_failed(*failed, shown, question.names, question.pairs)
-            for start in range(0, shape[1], tile[1]):
-                if start not in ends:  # a block that an earlier run finished
-                    block = question.block(start, bar)
-                    ends[start] = null_of(block), block.offset
-            nulls, offsets = zip(*(ends[start] for start in sorted(ends)), strict=True)
+            if is_remote(executor):
+                executor.check_folder(str(store.folder))
+            if fitted := question.fitted.arrays():
+                kept_fit(folder, question.provenance).write(fitted)
+            nulls, offsets = _fill(store, question, bar)
             finish_store(
                 store,
-                **question.instances,
-                queries=question.names,
-                null=joined_nulls(nulls),
-                offset=np.concatenate(offsets) if question.is_centered else None,
-                **question.about,
+                **question.instances(),
+                queries=question.query_names,
+                null=_joined(nulls),
+                offset=np.concatenate(offsets) if question.blocks.centered else None,
+                **question.about(),
             )
-            if isinstance(question.estimate, KeepsRows):
-                question.estimate.remove_rows()
     return Scores.open(folder)
 
 
-def _pending(store: TileStore) -> dict[int, list[tuple[int, slice]]]:
-    """Return the tiles that are not done, their numbers and rows, by the first column of their block of queries."""
+def _fill(store: TileStore, question: Question, bar: Any) -> tuple[list[np.ndarray | None], list[np.ndarray]]:
+    """Compute all pending tiles, one block of queries after the other; return null and offset of every block."""
     pending: dict[int, list[tuple[int, slice]]] = {}
     for number in store.pending():
         rows, columns = store.region("values", number)
         pending.setdefault(columns.start, []).append((number, rows))
-    return pending
-
-
-def _with_rows(question: Question, *, blocks: int) -> Question:
-    """Return a question that keeps what it needs of rows where several blocks need it, and takes what is kept."""
-    estimate = question.estimate
-    if question.kept is None or not isinstance(estimate, KeepsRows):
-        return question
-    return replace(question, estimate=estimate.with_rows(question.kept, writes=blocks > 1))
-
-
-def _fill(
-    store: TileStore, question: Question, pending: dict[int, list[tuple[int, slice]]], bar: Any
-) -> tuple[dict[int, tuple[np.ndarray | None, np.ndarray]], tuple[int, list[tuple[int, int]]]]:
-    """Compute all pending tiles, one block of queries after the other.
-
-    Return null and offset by a block's start; and how many scores are not finite, with the places of the first.
-    """
-    ends, count = {}, 0
+    count, nulls, offsets = 0, [], []
     places: list[tuple[int, int]] = []
-    for start, tiles in sorted(pending.items()):
-        block = question.block(start, bar)
-        ends[start] = null_of(block), block.offset
-        for part, (checksums, (failed, first)) in question.tiles(block, _Written(store.writer), bar, tiles):
+    for columns, block in question.blocks:
+        nulls.append(_null_of(block))
+        offsets.append(block.offset)
+        if columns.start not in pending:
+            continue
+        written = question.tiles(block, _Written(store.writer), bar, pending[columns.start])
+        for part, (checksums, (failed, first)) in written:
             store.mark(part.number, checksums)
             count += failed
-            places += [(part.rows.start + row, start + column) for row, column in first]
-    return ends, (count, places[:_SHOWN])
+            places += [(part.rows.start + row, columns.start + column) for row, column in first]
+    if count:
+        shown = question.names.shown(question.ids.numpy())
+        _warn_of_failed(count, places[:_SHOWN], shown, question.query_names, question.pairs)
+    return nulls, offsets
 
 
 @dataclass(frozen=True)
@@ -149,14 +236,16 @@ class _Written:
         return self.writer.write(part.number, arrays), _failed(mean)
 
 
+# Means and lists
+
+
 def mean_over_queries(question: Question, bar: Any) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
-    members = len(question.forwards)
+    members = len(question.ensemble.members)
     sums, counts = np.zeros((2, members, len(question.ids)))
-    null_sums, null_counts = np.zeros((2, members, question.nulls))
+    null_sums, null_counts = np.zeros((2, members, question.blocks.nulls))
     offsets = []
-    whole = question.estimate.mean_block(question.queries)
-    for block in [whole] if whole is not None else (block for _, block in question.blocks(bar)):
+    for _, block in question.blocks:
         if block.member_nulls is not None:
             total, count = _over_queries(block.member_nulls)
             null_sums += total
@@ -166,15 +255,15 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
             sums[:, part.rows] += total
             counts[:, part.rows] += count
     values, errors = average(_divided(sums, counts))
-    null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.estimate.keeps_null else None
+    null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.blocks.nulls else None
     return Scores(
         values=values,
-        **question.instances,
+        **question.instances(),
         stderr=errors,
-        offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.is_centered else None,
+        offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.blocks.centered else None,
         null=null,
         null_spread=spread_of(null),
-        **question.about,
+        **question.about(),
     )
 
 
@@ -199,13 +288,11 @@ def top_of_each(question: Question, bar: Any, *, k: int, label: Any, labels: np.
     """
     only = None if label is None else _needed_labels(label, labels, question)
     tops: list[Top] = []
-    failed = 0
-    about = {**question.about, "path": question.path}
-    for columns, block in question.blocks(bar):
-        null, best = null_of(block), []
-        finish = _Best(
-            k, labels, None if only is None else only[columns], question.names[columns], spread_of(null), about
-        )
+    failed, about = 0, question.about()
+    for columns, block in question.blocks:
+        null, best = _null_of(block), []
+        of_block = None if only is None else only[columns]
+        finish = _Best(k, labels, of_block, question.query_names[columns], spread_of(null), about)
         for _, (top, wrong) in question.tiles(block, finish, bar):
             failed += wrong
             best = [Top.merge(*best, top)]
@@ -217,7 +304,7 @@ def top_of_each(question: Question, bar: Any, *, k: int, label: Any, labels: np.
             TurnOverWarning,
             stacklevel=3,
         )
-    return replace(Top.concat(tops), path=question.about["path"]).named(question.instance_names)
+    return Top.concat(tops).named(question.names)
 
 
 def _needed_labels(label: Any, labels: np.ndarray, question: Question) -> np.ndarray:
@@ -227,7 +314,7 @@ def _needed_labels(label: Any, labels: np.ndarray, question: Question) -> np.nda
             raise InfluenceError(
                 "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
             )
-        return np.array([int(with_predicted_target(question.forwards, query).target) for query in question.queries])
+        return np.array([int(_predicted(question.ensemble, query)) for query in question.queries])
     if not (labels == label).any():
         known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
         raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
@@ -261,9 +348,14 @@ class _Best:
         return scores.top(self.k), failed
 
 
+# Scores that are not finite
+
+
 def warn_of_nan(scores: Scores) -> None:
     """Name queries and instances whose outputs were not numbers; all others are finished."""
-    _warn_of_failed(*_failed(scores.values), scores.ids, scores.queries, scores.values.size)
+    count, places = _failed(scores.values)
+    if count:
+        _warn_of_failed(count, places, scores.ids, scores.queries, scores.values.size)
 
 
 def _failed(values: np.ndarray) -> tuple[int, list[list[int]]]:
@@ -273,19 +365,13 @@ def _failed(values: np.ndarray) -> tuple[int, list[list[int]]]:
 
 
 def _warn_of_failed(
-    count: int,
-    places: Sequence[Sequence[int]],
-    ids: np.ndarray,
-    queries: Sequence[int | str] | None,
-    pairs: int,
+    count: int, places: Sequence[Sequence[int]], ids: Any, queries: Sequence[Name] | None, pairs: int
 ) -> None:
-    if not count:
-        return
     named = [f"instance {ids[row]}" + (f" on query {queries[at[0]]!r}" if queries else "") for row, *at in places]
     more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
     warnings.warn(
-        f"{count:,} of {pairs:,} scores are not finite: {', '.join(named)}{more}. The model's "
-        "outputs or the loss were NaN or infinite there; all other scores are finished.",
+        f"{count:,} of {pairs:,} scores are not finite: {', '.join(named)}{more}. The model's outputs or the loss were "
+        "NaN or infinite there; all other scores are finished.",
         TurnOverWarning,
         stacklevel=4,
     )

@@ -1,43 +1,65 @@
 """`Influence`: what the training instances do to predictions."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from turnover._version import __version__
 from turnover.batches import Batch, Loss, null_ids
-from turnover.errors import InfluenceError, TurnOverWarning
+from turnover.errors import InfluenceError
 from turnover.ids import Ids, Names
 from turnover.progress import progress_bar
-from turnover.scores import OutOfSample, Scores, Top
+from turnover.scores import OutOfSample, Scores, TokenScores, Top
 from turnover.tables import faded, html_table
 
-from ._answers import every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
-from ._data import first_of_each
-from ._held_out import held_out_predictions
-from ._instances import Instances
-from ._question import AtLabel, open_question
-from ._self_influence import self_influence, warn_of_weak_signal
-from ._setup import Options, Setup
-from ._views import RowViews
-from .blocks import NULL_IDS
-from .estimate import EstimatorOption, TokenScores, as_estimator
-from .execution import Executor, as_executor
+from ._answers import (
+    AtLabel,
+    Question,
+    every_pair,
+    kept_fit,
+    mean_over_queries,
+    open_queries,
+    store_pairs,
+    top_of_each,
+    warn_of_nan,
+)
+from ._rows import Instances, RowViews, TrainRows, first_of_each
+from .curvature import Curvature
+from .ensemble import Ensemble
+from .estimators import NULL_IDS, Estimator, Fitted, average
+from .executors import Executor
+from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
-from .members import open_members
+from .turnover_dropout import TurnOver, held_out_predictions, warn_of_weak_signal
 
-_DEFAULT_MEMORY = 256 * 2**20
+EstimatorOption = Literal["auto", "tod", "curvature"] | Estimator
+# Chosen on trainings of digits, SST-2 and Yahoo Answers that are not reported (docs/evidence.md).
+_RECOMMENDED = Curvature(damping=5.0, mean_damping=5000.0)
 
 
-def _listed(sites: Any) -> tuple[str, ...] | None:
-    """Return sites as a tuple; a single one, or what is none, alone, so that it is named where they are checked."""
-    if sites is None:
-        return None
-    return tuple(sites) if isinstance(sites, Iterable) and not isinstance(sites, str) else (sites,)
+def _as_estimator(given: Any, *, has_train: bool) -> Estimator:
+    """Return the estimator that was named, or raise for what is none."""
+    named: dict[Any, Any] = {
+        "auto": _RECOMMENDED if has_train else TurnOver(),
+        "tod": TurnOver(),
+        "curvature": Curvature(),
+    }
+    estimator = named.get(given, given) if isinstance(given, str) else given
+    if isinstance(estimator, type):
+        raise InfluenceError(
+            f"estimator= must be an object, got the class {estimator.__name__}. Call it: {estimator.__name__}()."
+        )
+    if isinstance(estimator, str) or not all(hasattr(estimator, name) for name in ("fit", "check", "as_data")):
+        raise InfluenceError(
+            f"estimator={given!r} is unknown. Give 'auto', 'tod', 'curvature', or one with options of its own: "
+            "turnover.influence.Curvature(...), turnover.influence.TurnOver(...)."
+        )
+    return estimator
 
 
 class Influence:
@@ -46,16 +68,13 @@ class Influence:
     Args:
         model: a trained model, wrapped before its training or not, or several (wrapped ones with different mask seeds).
             Of one that is sharded over processes every process makes a whole copy; all of them must do so.
-        loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
         train: the training data, with ids for a wrapped model; the default for `ids` and for the labels of `top`.
+        loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
         estimator: of questions about queries. "tod": the original estimator, loss of the flipped subnetwork minus that
             of the kept one. "curvature": influence functions with K-FAC curvature, also for models without masks.
-            "auto": "curvature"; without `train`, or with options that say how masks are compared (against, center,
-            sites), "tod". Or an object with options of its own, `turnover.influence.Curvature(...)`.
-        against: compare the flipped subnetwork with the kept one ("keep") or with the full network ("full").
+            "auto": "curvature"; without `train` "tod". Or an object with options of its own,
+            `turnover.influence.Curvature(...)` or `turnover.influence.TurnOver(...)`.
         measure: "loss", "probability", "margin" (log-odds of the target), or a function, higher meaning better.
-        center: subtract the mean score of null ids, query by query.
-        sites: flip only these sites; None: all.
         targets: name of the target in dict batches; None: "labels", else "label".
         device: move the model there; None: where it is.
         dtype: run under autocast in this type, torch.bfloat16 for example.
@@ -63,7 +82,6 @@ class Influence:
         compile: run the model through torch.compile.
         executor: computes the tiles; None: this process. `turnover.influence.ProcessExecutor(2)`: worker processes;
             `turnover.integrations.RayExecutor(address=...)`: a cluster. See docs/scale.md.
-        nulls: number of null ids whose scores tell what noise looks like; None: in proportion to the job, 2 to 1,024.
         names: what instances are called in results, strings or integers: by id, or for ids that are row numbers those
             of rows 0, 1, 2, …, such as the index of a DataFrame. None: the strings of the id or groups column of
             `train`, else ids.
@@ -83,52 +101,28 @@ class Influence:
         self,
         model: nn.Module | Sequence[nn.Module],
         *,
-        loss: Loss | None = None,
         train: Any = None,
+        loss: Loss | None = None,
         estimator: EstimatorOption = "auto",
-        against: Literal["keep", "full"] = "keep",
         measure: MeasureOption = "loss",
-        center: bool = True,
-        sites: Sequence[str] | None = None,
         targets: str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         memory: int | None = None,
         compile: bool = False,
         executor: Executor | None = None,
-        nulls: int | None = None,
         names: Mapping[int, Any] | Iterable[Any] | None = None,
     ) -> None:
         """Check everything that can be checked before the first query."""
-        if not isinstance(center, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InfluenceError(f"center must be True or False, got {center!r}.")
         if targets is not None and (not isinstance(targets, str) or not targets):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InfluenceError(f"targets must be the name of the target in dict batches, got {targets!r}.")
-        members = open_members(model, device)
-        if hint := members.hint:
-            warnings.warn(hint, TurnOverWarning, stacklevel=2)
-        of_masks = {
-            "against='full'": against == "full",
-            "sites=": sites is not None,
-            "center=False": not center,
-        }
-        options = Options(
-            against=against,
-            center=center,
-            sites=_listed(sites),
-            dtype=dtype,
-            memory=_DEFAULT_MEMORY if memory is None else memory,
-            compile=compile,
-            estimator=as_estimator(
-                estimator,
-                has_train=train is not None,
-                has_masks=members.have_masks,
-                of_masks=[name for name, is_given in of_masks.items() if is_given],
-            ),
-            nulls=nulls,
-        )
-        self._instances = Instances(train, names, targets=targets, numbered=not members.have_masks)
-        self._setup = Setup(members, Measure(measure, loss), options, self._instances, as_executor(executor))
+        self._estimator = _as_estimator(estimator, has_train=train is not None)
+        how = {"device": device, "dtype": dtype, "memory": memory, "compile": compile, "executor": executor}
+        self._ensemble = Ensemble(model, measure=Measure(measure, loss), **how)
+        self._instances = Instances(train, names, targets=targets, numbered=not self._ensemble.have_masks)
+        self._estimator.check(self._ensemble, self._instances.train)
+        self._fit: tuple[list[str], Fitted] | None = None  # with the checksums of the weights
+        self._fit_folder: str | os.PathLike[str] | None = None
 
     def __repr__(self) -> str:
         """Return model, estimator and training data in one line."""
@@ -141,14 +135,14 @@ class Influence:
 
     @property
     def _facts(self) -> list[tuple[str, str]]:
-        setup, models = self._setup, self.models
-        length = None if setup.train is None else setup.train.length
+        rows, models = self._instances.train, self.models
+        length = None if rows is None else rows.length
         kind = type(models[0]).__name__ + (f" × {len(models)}" if len(models) > 1 else "")
-        train = "none" if setup.train is None else "a stream" if length is None else f"{length:,} rows"
+        train = "none" if rows is None else "a stream" if length is None else f"{length:,} rows"
         return [
             ("model", kind),
-            ("estimator", setup.options.estimator.name),
-            ("measure", setup.measure.unit),
+            ("estimator", self._estimator.name),
+            ("measure", self._ensemble.measure.unit),
             ("train", train),
         ]
 
@@ -157,7 +151,7 @@ class Influence:
     @property
     def models(self) -> tuple[nn.Module, ...]:
         """Return the models as they were given."""
-        return tuple(member.model for member in self._setup.members.whole)
+        return tuple(member.model for member in self._ensemble.whole)
 
     @property
     def targets(self) -> str | None:
@@ -200,12 +194,12 @@ class Influence:
         Args:
             folder: where `keep_fit` wrote it.
         """
-        self._setup.fit_folder = folder
+        self._fit_folder = folder
 
     def keep_fit(self, folder: str | os.PathLike[str]) -> None:
         """Write what the estimator fitted into a folder, so that the first question of a later process need not wait.
 
-        An estimator that keeps nothing (all but "curvature") writes nothing.
+        "tod" fits nothing, and nothing is written.
 
         Args:
             folder: where to write; it is made where it is missing.
@@ -213,7 +207,61 @@ class Influence:
         Raises:
             StoreError: the folder cannot be written to.
         """
-        self._setup.keep_fit(folder)
+        with self._ensemble.computing():
+            provenance = self._provenance([], self._instances.chosen(None))
+            if arrays := self._fitted(provenance, folder).arrays():
+                kept_fit(folder, provenance).write(arrays)
+
+    def _fitted(self, provenance: dict[str, Any], folder: str | os.PathLike[str] | None = None) -> Fitted:
+        """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
+        folder = self._fit_folder if folder is None else folder
+        if self._fit is None or self._fit[0] != provenance["weights"]:
+            kept = None if folder is None else kept_fit(folder, provenance).read()
+            fitted = self._estimator.fit(self._ensemble, self._instances.train, kept=kept)
+            self._fit = provenance["weights"], fitted
+        return self._fit[1]
+
+    def _provenance(
+        self,
+        queries: Sequence[Batch],
+        ids: Tensor,
+        *,
+        estimator: Estimator | None = None,
+        rows: TrainRows | None = None,
+    ) -> dict[str, Any]:
+        """Return all that scores depend on, as JSON data."""
+        ensemble, dtype = self._ensemble, self._ensemble.whole[0].dtype
+        return {
+            "turnover": __version__,
+            "recipes": [member.recipe for member in ensemble.whole],
+            "weights": ensemble.digests(),
+            "options": {
+                "dtype": None if dtype is None else str(dtype),
+                **(estimator or self._estimator).as_data(rows or self._instances.train),
+            },
+            "measure": _identity(ensemble.measure.kind),
+            "loss": _identity(ensemble.measure.loss),
+            "ids": fingerprint_of(ids),
+            "queries": fingerprint_of([(query.args, query.kwargs, query.target) for query in queries]),
+        }
+
+    def _asked(
+        self,
+        queries: Any,
+        ids: Tensor,
+        at_label: AtLabel | None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        of_mean: bool = False,
+    ) -> Question:
+        """Return a question, opened; what can fail before the work, fails here."""
+        if len(ids) == 0:
+            raise InfluenceError("no instances are left to score. Give at least one id.")
+        opened = open_queries(queries, self._ensemble, targets=self.targets, at_label=at_label)
+        provenance = self._provenance(opened, ids)
+        fitted = self._fitted(provenance, out)
+        blocks = fitted.mean(opened, ids) if of_mean else fitted.score(opened, ids)
+        return Question(opened, ids, self._ensemble, fitted, blocks, provenance, self.names)
 
     # Questions about queries
 
@@ -235,14 +283,14 @@ class Influence:
             out: a folder; scores are written there tile by tile, and an interrupted run is resumed.
             progress: show a bar; None: on a terminal.
         """
-        with self._setup.computing():
-            question = open_question(self._setup, queries, at_label, self._instances.chosen(ids), out=out)
+        with self._ensemble.computing():
+            question = self._asked(queries, self._instances.chosen(ids), at_label, out=out)
             with progress_bar(question.pairs, progress, "pairs") as bar:
                 if out is not None:
                     return store_pairs(out, question, bar)
                 scores = every_pair(question, bar)
         warn_of_nan(scores)
-        return scores.seen_by(RowViews(self._setup.train, queries, question.names))
+        return scores.seen_by(RowViews(self._instances.train, queries, question.query_names))
 
     def mean(
         self, queries: Any, *, ids: Any = None, at_label: AtLabel | None = None, progress: bool | None = None
@@ -255,12 +303,12 @@ class Influence:
             at_label: as for `pairwise`.
             progress: as for `pairwise`.
         """
-        with self._setup.computing():
-            question = open_question(self._setup, queries, at_label, self._instances.chosen(ids))
+        with self._ensemble.computing():
+            question = self._asked(queries, self._instances.chosen(ids), at_label, of_mean=True)
             with progress_bar(question.pairs, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
         warn_of_nan(scores)
-        return scores.seen_by(RowViews(self._setup.train))
+        return scores.seen_by(RowViews(self._instances.train))
 
     def top(
         self,
@@ -294,11 +342,11 @@ class Influence:
             included = ~torch.isin(unique_ids, self._instances.mask_ids(exclude))
             unique_ids = unique_ids[included]
             id_labels = id_labels if label is None else id_labels[included.numpy()]
-        with self._setup.computing():
-            question = open_question(self._setup, queries, at_label, unique_ids)
+        with self._ensemble.computing():
+            question = self._asked(queries, unique_ids, at_label)
             with progress_bar(question.pairs, progress, "pairs") as bar:
                 top = top_of_each(question, bar, k=k, label=label, labels=id_labels)
-        return top.seen_by(RowViews(self._setup.train, queries, question.names))
+        return top.seen_by(RowViews(self._instances.train, queries, question.query_names))
 
     def training_tokens(self, queries: Any, id: int, *, at_label: AtLabel | None = None) -> tuple[np.ndarray, ...]:
         """Return which tokens of a training instance carry its influence on queries.
@@ -321,21 +369,16 @@ class Influence:
         chosen, train = self._instances.chosen([id]), self._instances.train
         if train is None:
             raise InfluenceError("which tokens? Give the training data: Influence(model, train=data).")
-        with self._setup.computing():
-            question = open_question(self._setup, queries, at_label, chosen)
-            fit = question.estimate
-            if not isinstance(fit, TokenScores):
-                raise InfluenceError(
-                    f"estimator={question.options.estimator.name!r} has no scores of training tokens: all tokens of an "
-                    "instance share one mask. Give estimator='curvature'."
-                )
+        with self._ensemble.computing():
+            opened = open_queries(queries, self._ensemble, targets=self.targets, at_label=at_label)
+            fitted = self._fitted(self._provenance(opened, chosen))
             rows = [batch.row(int(place)) for batch in train.batches() for place in _rows_with(batch, chosen)]
             if any(row.target is None or row.target.dim() != 2 or row.target.is_floating_point() for row in rows):
                 raise InfluenceError(
-                    "training rows have one label each, not one per token. Give rows of tokens with a label each, as "
-                    "turnover.batches.Sequences does."
+                    "training rows have one label each, not one per token. Give rows of tokens with a label "
+                    "each: (input_ids, labels, id)."
                 )
-            return tuple(fit.token_scores(row, question.queries) for row in rows)
+            return tuple(fitted.tokens(row, opened) for row in rows)
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
@@ -343,14 +386,9 @@ class Influence:
         Raises:
             InfluenceError: the estimator has no null distribution.
         """
-        estimator = self._setup.options.estimator
-        if not estimator.needs_masks:
-            raise InfluenceError(
-                f"estimator={estimator.name!r} has no null distribution: a row without training gets a score, too. "
-                "Give estimator='tod'; intervals come from replicas (Scores.interval)."
-            )
-        with self._setup.computing():
-            question = open_question(self._setup, queries, at_label, null_ids(n), nulls=NULL_IDS)
+        self._estimator.check_null()
+        with self._ensemble.computing():
+            question = self._asked(queries, null_ids(n), at_label)
             return every_pair(question, progress_bar(question.pairs, False, "pairs"))
 
     # Questions about training rows
@@ -361,16 +399,44 @@ class Influence:
         Of a model with masks that is the loss of a row's flipped subnetwork minus that of the kept one. Of a finished
         model it is by influence functions, to first order, in units of the loss. `Scores.method` says which.
 
-        With `center` the mean score of null ids, one on each row, is subtracted from all; their standard deviation is
-        the standard error of a single model. Where the loss has one value per token, [rows, tokens], a row's score is
-        the mean of its tokens, and `Scores.tokens(row)` gives theirs.
+        Unless `TurnOver(center=False)` the mean score of null ids, one on each row, is subtracted from all; their
+        standard deviation is the standard error of a single model. Where the loss has one value per token, [rows,
+        tokens], a row's score is the mean of its tokens, and `Scores.tokens(row)` gives theirs.
 
         Args:
             data: rows with ids; None: `train`.
             progress: show a bar; None: on a terminal.
         """
         rows = self._instances.rows(data)
-        scores = self_influence(self._setup, rows, progress)
+        estimator, measure = self._estimator, self._ensemble.measure
+        if self._ensemble.have_masks and not isinstance(estimator, TurnOver):
+            estimator = TurnOver()
+        elif not self._ensemble.have_masks and measure.kind != "loss":
+            raise InfluenceError(
+                f"self-influence of a finished model is that of its loss, got measure={measure.unit!r}. Give "
+                "measure='loss', or wrap the model before training (turnover.wrap)."
+            )
+        with self._ensemble.computing(), progress_bar(rows.length, progress, "rows") as bar:
+            if self._ensemble.have_masks:
+                fitted = estimator.fit(self._ensemble, None)
+            else:
+                fitted = self._fitted(self._provenance([], torch.empty(0)))
+            own = fitted.own(rows, bar.update)
+            provenance = self._provenance([], own.ids, estimator=estimator, rows=rows)
+        values, errors = average(own.values)
+        scores = Scores(
+            values=values,
+            **self._instances.named(own.ids.numpy(), rows),
+            stderr=errors,
+            offset=own.offset,
+            null=own.null,
+            unit=measure.unit,
+            path=own.path,
+            replicas=len(own.values),
+            provenance=provenance,
+        )
+        if own.tokens:
+            scores = scores.with_tokens(TokenScores.of_rows(own.tokens))
         warn_of_nan(scores)
         warn_of_weak_signal(scores)
         return scores.seen_by(RowViews(rows))
@@ -396,12 +462,26 @@ class Influence:
         Raises:
             InfluenceError: there are no rows or no ids, or references cannot be had.
         """
-        self._setup.need_masks("a held-out prediction")
-        rows = self._instances.rows(data)
-        predictions = held_out_predictions(self._setup, rows, predict, references, progress)
+        self._ensemble.need_masks("a held-out prediction")
+        rows, instances = self._instances.rows(data), self._instances
+        with self._ensemble.computing():
+            predictions = held_out_predictions(
+                self._ensemble,
+                rows,
+                predict,
+                references_from=instances.train or rows,
+                references=references,
+                named=partial(instances.named, rows=rows),
+                progress=progress,
+            )
         return predictions.seen_by(RowViews(rows))
 
 
 def _rows_with(batch: Batch, ids: Tensor) -> list[int]:
     """Return the places of rows of these instances in a batch."""
     return [] if batch.ids is None else torch.nonzero(torch.isin(batch.ids.cpu(), ids)).flatten().tolist()
+
+
+def _identity(function: Any) -> Any:
+    """Return what identifies a measure or loss across processes: its name, or its code and constants."""
+    return function if function is None or isinstance(function, str) else fingerprint_of(function)

@@ -231,7 +231,8 @@ def _all_ids(parts: Sequence[Content]) -> tuple[Ints, Ids]:
 def _other_nulls(first: Floats, other: Floats, place: int) -> str:
     return (
         f"part 0 has the scores of {len(first)} null ids and part {place} of {len(other)}; their number follows the "
-        f"size of the job. Compute all parts with the same: Influence(..., nulls={max(len(first), len(other))})."
+        "size of the job. Compute all parts with the same: estimator=turnover.influence.TurnOver(nulls="
+        f"{max(len(first), len(other))})."
     )
 
 

@@ -148,8 +148,8 @@ class Top(Viewed):
             if not near(first.null_spread, top.null_spread):
                 raise ScoresError(
                     f"null_spread of part {place} differs from that of part 0: another model, or another number of "
-                    "null ids, which follows the size of the job. Compute all parts with the same: Influence(..., "
-                    "nulls=1024)."
+                    "null ids, which follows the size of the job. Compute all parts with the same: estimator="
+                    "turnover.influence.TurnOver(nulls=1024)."
                 )
         _check_disjoint(tops)
         lists = merged([top._lists for top in tops], first.k)

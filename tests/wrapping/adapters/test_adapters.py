@@ -21,6 +21,7 @@ from tests.wrapping.adapter_models import (
     moved,
 )
 from tests.wrapping.models import ADAM, run, train
+from turnover.influence import TurnOver
 from turnover.layers import masking_of
 from turnover.wrapping import Adapters
 from turnover.wrapping.adapters import Adapter, adapters_in
@@ -147,7 +148,9 @@ def test_what_the_options_let_learn_without_a_mask_leaks_as_plan_and_audit_say(f
 def test_influence_equals_the_plain_computation_pair_by_pair(family):
     model = train(moved(turnover.wrap(make(family), adapters=8)).train(), [batch_of(family)], ADAM).eval()
     queries, labels, ids = inputs_of(family, 2), torch.tensor([0, 2]), [100, 102, 7]
-    scores = turnover.Influence(model, center=False).pairwise({**queries, "labels": labels}, ids=ids)
+    scores = turnover.Influence(model, estimator=TurnOver(center=False)).pairwise(
+        {**queries, "labels": labels}, ids=ids
+    )
     rows = [((), {name: value[row : row + 1] for name, value in queries.items()}, labels[row]) for row in range(2)]
     expected = twin_scores(model, rows, ids, lambda outputs, label: -functional.cross_entropy(outputs[0], label))
     torch.testing.assert_close(torch.tensor(scores.values).double(), expected, atol=1e-5, rtol=1e-3)

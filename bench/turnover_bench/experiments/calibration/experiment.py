@@ -10,7 +10,7 @@ from torch import nn
 from tqdm import tqdm
 
 import turnover
-from turnover.influence import NULL_IDS, null_ids
+from turnover.influence import NULL_IDS, TurnOver, null_ids
 from turnover.scores import Scores, student_limit
 from turnover.training import TrainingRecipe
 from turnover_bench.checks import markdown_table
@@ -110,7 +110,9 @@ def _scores(
     folder = out / f"{'run' if len(at) > 1 else 'trunk'}-{number}"
     if not folder.exists():
         recipe, model = _trained(config, number, at=at)
-        turnover.Influence(model, nulls=NULL_IDS).pairwise(queries, ids=range(len(recipe))).save(folder)
+        turnover.Influence(model, estimator=TurnOver(nulls=NULL_IDS)).pairwise(queries, ids=range(len(recipe))).save(
+            folder
+        )
     return Scores.open(folder)
 
 
@@ -145,7 +147,9 @@ def _null(config: Config, queries: tuple[torch.Tensor, torch.Tensor], out: Path)
     for replicas in (1, config.replicas):
         folder = out / f"null-{replicas}"
         if not folder.exists():
-            asked = turnover.Influence(_trained(config, 1000 + replicas, replicas)[1], nulls=NULL_IDS)
+            asked = turnover.Influence(
+                _trained(config, 1000 + replicas, replicas)[1], estimator=TurnOver(nulls=NULL_IDS)
+            )
             everyone = null_ids(NULL_IDS + config.null_ids)[NULL_IDS:]
             asked.pairwise(queries, ids=everyone).save(folder)
         scores = Scores.open(folder)

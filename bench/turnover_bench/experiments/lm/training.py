@@ -229,7 +229,11 @@ def _loss(
 def self_influence(model: nn.Module, corpus: Corpus) -> np.ndarray:
     """Return what each training position does to its own loss, [positions]."""
     data = corpus.train.contexts, corpus.train.words, corpus.ids
-    return np.asarray(turnover.Influence(model, center=False).self_influence(data, progress=False).values)
+    return np.asarray(
+        turnover.Influence(model, estimator=turnover.influence.TurnOver(center=False))
+        .self_influence(data, progress=False)
+        .values
+    )
 
 
 def null_scores(model: nn.Module, positions: Positions) -> np.ndarray:

@@ -341,7 +341,7 @@ def _loop(plain: nn.Module, dev: Rows, place: int, config: SpeedConfig) -> dict[
 def _scores(model: nn.Module, dev: Rows, place: int, instances: int) -> tuple[np.ndarray, float, str]:
     """Return scores of instances on one sentence, the seconds they took, and the engine's path."""
     query: dict[str, Tensor] = {**dev.batch([place]), "labels": dev.labels[[place]]}
-    ask = turnover.Influence(model, nulls=NULL_IDS)
+    ask = turnover.Influence(model, estimator=turnover.influence.TurnOver(nulls=NULL_IDS))
     found: list[turnover.Scores] = []
     took = seconds(lambda: found.append(ask.pairwise(query, ids=range(instances), progress=False)))
     return found[0].values[:, 0], took, found[0].path

@@ -301,7 +301,7 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     model = recipe.fit(seed=seed, checkpoint=next_checkpoint())
     rows = labeled(task.inputs, task.labels, ids=torch.arange(len(task.labels)))
     # As in the paper: scores are not centered; those of null ids are reported beside them.
-    influence = turnover.Influence(model, train=rows, center=False)
+    influence = turnover.Influence(model, train=rows, estimator=turnover.influence.TurnOver(center=False))
     own = influence.self_influence(progress=False)
     held_out = influence.out_of_sample(progress=False).label_quality
     loss, _ = row_losses(model, task.inputs, task.labels)

@@ -266,7 +266,7 @@ class TurnOver(Method):
     def estimate(self, rows: int) -> np.ndarray:
         """Compare both views of every row."""
         # The original estimator is not centered: null ids would be a fixed cost.
-        influence = turnover.Influence(self.model, center=False)
+        influence = turnover.Influence(self.model, estimator=turnover.influence.TurnOver(center=False))
         return influence.pairwise(self.task.query, ids=range(rows), progress=False).values[:, 0]
 
 

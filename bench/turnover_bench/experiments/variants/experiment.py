@@ -218,7 +218,7 @@ def _measured(
         return {"accuracy": accuracy}
     assert isinstance(recipe.inputs, Tensor)
     rows = turnover.with_instance_ids(torch.utils.data.TensorDataset(recipe.inputs, recipe.targets))
-    influence = turnover.Influence(model, train=rows, against=variant.against, estimator="tod")
+    influence = turnover.Influence(model, train=rows, estimator=turnover.influence.TurnOver(against=variant.against))
     queries = (held[0][: config.queries], held[1][: config.queries])
     pairs = np.asarray(influence.pairwise(queries, progress=False).values)
     with warnings.catch_warnings():

@@ -3,9 +3,13 @@
 The gradient of a row with respect to a weight is the sum over positions of gradient ⊗ input: one position for a Linear
 layer behind a pooling, the tokens of a text, the patches that a convolution sees. Nothing here is larger than a
 batch. A network is what a member is in full view; masks take no part.
+
+nn.MultiheadAttention multiplies queries, keys and values with parts of one packed weight, and calls no module for that,
+nor for its output layer. While gradients are computed, each projection runs as a module, so that its inputs and outputs
+can be seen; what lies between them is computed by the same torch code, on projections that are identities.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +22,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
-from turnover.influence.paths import Forward
-
-from ._attention import Projection, projections_of, running_as_modules
+from turnover.influence.ensemble import Member
 
 _COUNTED_ROWS = 8
 _WIDEST = 1024  # of a block of inputs or outputs: eigenvectors of more would take minutes and gigabytes
@@ -78,9 +80,9 @@ class LayerRun:
 class Network:
     """One member as an ordinary network, with the layers whose gradients are known."""
 
-    def __init__(self, forward: Forward, example: Batch) -> None:
+    def __init__(self, member: Member, example: Batch) -> None:
         """Find the layers that run on an example and have trained parameters; `example` has a few rows."""
-        self.forward = forward
+        self.member = member
         named = [(name, value) for name, value in self._model.named_parameters() if value.is_floating_point()]
         # A model that was frozen after its training has learned all the same.
         trained = {name: value for name, value in named if value.requires_grad} or dict(named)
@@ -104,14 +106,14 @@ class Network:
 
     @property
     def _model(self) -> nn.Module:
-        return self.forward.member.model
+        return self.member.model
 
     def _modules(self) -> dict[str, nn.Module]:
-        return {**dict(self._model.named_modules()), **projections_of(self._model)}
+        return {**dict(self._model.named_modules()), **_projections_of(self._model)}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle layers by their paths, and no parameters: the model has them."""
-        return {"forward": self.forward, "_row_dims": self._row_dims, "layers": list(self.layers), "uncovered": {}}
+        return {"member": self.member, "_row_dims": self._row_dims, "layers": list(self.layers), "uncovered": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Find the layers in the model again."""
@@ -138,13 +140,13 @@ class Network:
         noted: list[tuple[str, Tensor, Tensor]] = []
         if batch.rows:
             with torch.enable_grad(), _noting(self.layers, noted):  # with gradients, as later: no fused path
-                self.forward.run(batch.args, batch.kwargs, batch.rows)
+                self.member.run(batch.args, batch.kwargs, batch.rows)
         return {name: output.shape for name, _, output in reversed(noted)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> Tensor:
         """Return the outputs of rows, in full view."""
-        outputs = self.forward.run(batch.args, batch.kwargs, batch.rows).float()
+        outputs = self.member.run(batch.args, batch.kwargs, batch.rows).float()
         _check_finite(outputs, batch)
         return outputs
 
@@ -196,7 +198,7 @@ class Network:
         """Yield the sum of every objective over the rows, and what each layer saw of them; `retain` the last graph."""
         noted: list[tuple[str, Tensor, Tensor]] = []
         with torch.enable_grad(), _noting(self.layers, noted):
-            outputs = self.forward.run(batch.args, batch.kwargs, batch.rows)
+            outputs = self.member.run(batch.args, batch.kwargs, batch.rows)
         if not noted:
             raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
         _check_finite(outputs, batch)
@@ -269,7 +271,7 @@ def _noting(layers: dict[str, nn.Module], noted: list[tuple[str, Tensor, Tensor]
 
     hooks = [module.register_forward_hook(noting(name), with_kwargs=True) for name, module in layers.items()]
     try:
-        with running_as_modules(layers):
+        with _running_as_modules(layers):
             yield
     finally:
         for hook in hooks:
@@ -288,11 +290,11 @@ def _is_covered(module: nn.Module) -> bool:
     if isinstance(module, _ConvNd):
         weight = module.weight
         return not module.transposed and module.padding_mode == "zeros" and weight.dim() in (3, 4)
-    return isinstance(module, nn.Linear | nn.Embedding | Projection) or _is_transposed_linear(module)
+    return isinstance(module, nn.Linear | nn.Embedding | _Projection) or _is_transposed_linear(module)
 
 
 def _parameters_of(module: nn.Module) -> list[nn.Parameter]:
-    return module.owned if isinstance(module, Projection) else list(module.parameters(recurse=False))
+    return module.owned if isinstance(module, _Projection) else list(module.parameters(recurse=False))
 
 
 @dataclass(frozen=True)
@@ -395,3 +397,89 @@ def _squared_gradient(run: LayerRun) -> Tensor:
         return (products * same).sum()
     inputs, gradient = run.inputs, run.gradient
     return ((inputs @ inputs.transpose(-1, -2)) * (gradient @ gradient.transpose(-1, -2))).sum()
+
+
+# Attention
+
+
+class _Projection(nn.Module):
+    """One of the three projections, as a Linear layer on a part of the packed weight and bias."""
+
+    def __init__(self, attention: nn.MultiheadAttention, kind: str) -> None:
+        super().__init__()
+        self.kind = kind  # "q", "k" or "v"
+        self._attention = (attention,)  # in a tuple, which is not a sub-module: parameters stay where they are
+
+    @property
+    def attention(self) -> nn.MultiheadAttention:
+        """Return whose projection this is."""
+        return self._attention[0]
+
+    @property
+    def owned(self) -> list[nn.Parameter]:
+        """Return the parameters that this is a part of."""
+        whole = self.attention
+        weight = whole.in_proj_weight if whole._qkv_same_embed_dim else getattr(whole, f"{self.kind}_proj_weight")
+        return [weight] if whole.in_proj_bias is None else [weight, whole.in_proj_bias]
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Return the bias of this projection."""
+        bias = self.attention.in_proj_bias
+        return None if bias is None else bias.chunk(3)["qkv".index(self.kind)]
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the projected values."""
+        weight: Tensor = self.owned[0]
+        if self.attention._qkv_same_embed_dim:
+            weight = weight.chunk(3)["qkv".index(self.kind)]
+        return functional.linear(values, weight, self.bias)
+
+
+def _projections_of(model: nn.Module) -> dict[str, _Projection]:
+    """Return the projections of all attentions of a model by their paths."""
+    return {
+        f"{path}.{kind}_proj": _Projection(module, kind)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.MultiheadAttention)
+        for kind in "qkv"
+    }
+
+
+@contextmanager
+def _running_as_modules(projections: Mapping[str, nn.Module]) -> Iterator[None]:
+    """Let attentions call their projections and output layer as modules."""
+    by_attention: dict[nn.MultiheadAttention, dict[str, _Projection]] = {}
+    for projection in projections.values():
+        if isinstance(projection, _Projection):
+            by_attention.setdefault(projection.attention, {})[projection.kind] = projection
+    try:
+        for attention, parts in by_attention.items():
+            attention.forward = _opened(attention, [parts.get(kind) or _Projection(attention, kind) for kind in "qkv"])
+        yield
+    finally:
+        for attention in by_attention:
+            del attention.forward
+
+
+def _opened(attention: nn.MultiheadAttention, parts: list[_Projection]) -> Any:
+    weight = attention.out_proj.weight
+    identity = torch.eye(attention.embed_dim, device=weight.device, dtype=weight.dtype)
+    between = nn.MultiheadAttention(
+        attention.embed_dim,
+        attention.num_heads,
+        bias=False,
+        add_zero_attn=attention.add_zero_attn,
+        batch_first=attention.batch_first,
+        device="meta",
+    ).eval()
+    between.in_proj_weight = nn.Parameter(identity.repeat(3, 1), requires_grad=False)
+    between.out_proj.weight = nn.Parameter(identity, requires_grad=False)
+    between.bias_k, between.bias_v = attention.bias_k, attention.bias_v
+
+    def forward(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        projected = [part(values) for part, values in zip(parts, (query, key, value), strict=True)]
+        outputs, weights = between(*projected, *args, **kwargs)
+        return attention.out_proj(outputs), weights
+
+    return forward

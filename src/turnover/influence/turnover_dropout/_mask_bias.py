@@ -17,9 +17,10 @@ from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
-from turnover.influence._data import TrainRows
-from turnover.influence.paths import Chunk, Forward, broadcast_or_expanded, ids_that_fit
+from turnover.influence._rows import TrainRows
 from turnover.progress import progress_bar
+
+from ._subnetworks import Chunk, Subnetworks
 
 _MOST_AT_ONCE = 512
 _COMPARED = 256  # masks that each is compared with
@@ -29,7 +30,7 @@ _COMPARED = 256  # masks that each is compared with
 class MaskBias:
     """Corrects outputs of flipped subnetworks for the bias of their masks."""
 
-    forwards: Sequence[Forward]  # one per network
+    networks: Sequence[Subnetworks]  # one per network
     references: Sequence[Batch]  # single rows that the flipped subnetworks of others predict, with their ids
     compared: Tensor  # ids of the masks that each is compared with; always the same, whichever rows are corrected
     memory: int
@@ -37,7 +38,7 @@ class MaskBias:
 
     @classmethod
     def of(
-        cls, forwards: Sequence[Forward], rows: TrainRows, count: int, *, memory: int, progress: bool | None
+        cls, networks: Sequence[Subnetworks], rows: TrainRows, count: int, *, memory: int, progress: bool | None
     ) -> "MaskBias":
         """Return one with references and masks that are spread evenly over the data, which must be readable twice."""
         if not rows.can_be_read_again:
@@ -51,7 +52,7 @@ class MaskBias:
                 f"references={count} needs two rows or more, and the data has {len(references)}. Give train= with "
                 "more, or leave references at 0."
             )
-        return cls(forwards, references, rows.ids[_evenly(len(rows.ids), _COMPARED)], memory, progress)
+        return cls(networks, references, rows.ids[_evenly(len(rows.ids), _COMPARED)], memory, progress)
 
     def check(self, outputs: Tensor) -> None:
         """Raise where outputs [networks, rows, ...] are something else than one vector per row."""
@@ -68,24 +69,27 @@ class MaskBias:
         """
         unique, place = np.unique(ids.numpy(), return_inverse=True)
         corrected = outputs.clone()
-        with progress_bar(len(self.forwards) * len(unique), self.progress, "masks") as bar:
-            for network, forward in enumerate(self.forwards):
-                bias = self._bias(forward, torch.from_numpy(unique), bar, classes=classes)
+        with progress_bar(len(self.networks) * len(unique), self.progress, "masks") as bar:
+            for network, subnetworks in enumerate(self.networks):
+                bias = self._bias(subnetworks, torch.from_numpy(unique), bar, classes=classes)
                 corrected[network] -= bias[torch.from_numpy(place)].float()
         return corrected
 
-    def _bias(self, forward: Forward, ids: Tensor, bar: Any, *, classes: bool) -> Tensor:
+    def _bias(self, subnetworks: Subnetworks, ids: Tensor, bar: Any, *, classes: bool) -> Tensor:
         """Return the bias of the masks of ids in one network, [ids, outputs].
 
         The mean over a few references is partly what these rows are. As much of it counts as is not explained by how
         far the references differ.
         """
-        device = forward.member.device
+        device = subnetworks.member.device
         references = [row.to(device) for row in self.references]
-        # All sites are flipped, whatever `sites` says, as for the rows themselves.
-        forward = broadcast_or_expanded(replace(forward, sites=None), references[0])
+        subnetworks = replace(subnetworks, broadcast=subnetworks.broadcasts(references[:1]))
         outputs_of = partial(
-            _outputs, forward, references, at_once=_at_once(forward, references[0], self.memory), classes=classes
+            _outputs,
+            subnetworks,
+            references,
+            at_once=_at_once(subnetworks, references[0], self.memory),
+            classes=classes,
         )
         compared = torch.cat([outputs for _, outputs in outputs_of(self.compared)], 1)
         usable = compared.isfinite().all(2).all(1)  # of a row on which the network fails nothing can be learned
@@ -116,25 +120,25 @@ def check_references(references: Any) -> int:
     return int(references)
 
 
-def _at_once(forward: Forward, row: Batch, memory: int) -> int:
+def _at_once(subnetworks: Subnetworks, row: Batch, memory: int) -> int:
     """Return how many ids are computed at once."""
 
     def compute(ids: Tensor) -> None:
         chunk = Chunk(ids, ("flip",))
         with chunk:
-            forward.outputs(row, chunk)
+            subnetworks.outputs(row, chunk)
 
-    return min(_MOST_AT_ONCE, ids_that_fit(compute, memory))
+    return min(_MOST_AT_ONCE, subnetworks.ids_per_chunk(memory, compute))
 
 
 def _outputs(
-    forward: Forward, references: Sequence[Batch], ids: Tensor, *, at_once: int, classes: bool
+    subnetworks: Subnetworks, references: Sequence[Batch], ids: Tensor, *, at_once: int, classes: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield some ids and their flipped subnetworks' outputs for all references, [references, ids, outputs]."""
     for part in ids.split(at_once):
         chunk = Chunk(part, ("flip",))
         with chunk:  # masks are made once for all references
-            outputs = torch.stack([forward.outputs(row, chunk).float() for row in references]).cpu().double()
+            outputs = torch.stack([subnetworks.outputs(row, chunk).float() for row in references]).cpu().double()
         if classes and outputs.shape[-1] > 1:
             outputs = outputs - outputs.mean(-1, keepdim=True)
         yield part, outputs

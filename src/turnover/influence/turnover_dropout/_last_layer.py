@@ -1,4 +1,4 @@
-"""The last-layer path: where the only site feeds the final Linear, all pairs are one matrix product.
+"""The last layer: where the only site feeds the final Linear, all pairs are one matrix product.
 
 The logits of instance i on query q under the mask of i are bits(i) @ (h(q) * W) / keep + bias, and those under the
 flipped mask are (the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + bias: one product of mask bits
@@ -6,88 +6,142 @@ flipped mask are (the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + 
 looked up, a byte of the mask at a time.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.batches import Batch
+from turnover.batches import Batch, null_ids
+from turnover.influence.ensemble import Member
 from turnover.layers import KEEP, Instances, Site, factors_by_table, scales
 from turnover.masks import WORD_BITS, rounded_keep, words_for
 
-from ._sites import trace_sites
-from .forward import Forward
+from ._subnetworks import Subnetworks
 
+LAST_LAYER = "last layer, one matrix product"
+"""This path as scores name it."""
 _COPIES = 4  # arrays of the size of the product that are alive at once
+_TRIAL_IDS = 4
 _MOST_COLUMNS = 16
 _BYTE = 8
 _VALUES = 1 << _BYTE
-_MOST_BYTES = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class LastLayer:
-    """The only site of a model and the Linear behind it, which makes the output."""
+def ends_in_last_layer(subnetworks: Subnetworks, queries: Sequence[Batch]) -> bool:
+    """Tell whether scores are one product with the final Linear, as structure says and the first query shows."""
+    sites = subnetworks.member.masking.recipe.sites
+    if len(sites) != 1 or sites[0].dim != "features" or subnetworks.flips is not None or subnetworks.compiled:
+        return False
+    if not all(isinstance(query.target, Tensor) and _into_last_layer(subnetworks.member, query) for query in queries):
+        return False
+    full_values = subnetworks.full_values(queries[0])
+    with subnetworks.chunk(null_ids(_TRIAL_IDS)) as chunk:
+        reference = subnetworks.scores(queries[0], full_values, chunk).cpu()
+    scores = LastLayerScorers(subnetworks, queries[:1], 2**20)(null_ids(_TRIAL_IDS))[:, 0]
+    tolerance = subnetworks.tolerance
+    return torch.allclose(scores, reference, rtol=tolerance, atol=tolerance, equal_nan=True)
 
-    site: Site
-    linear: nn.Linear
 
+def _into_last_layer(member: Member, query: Batch) -> tuple[Tensor, nn.Linear] | None:
+    """Return what the only site of a model gives its final Linear, and that layer; None: it does something else."""
+    # With their versions, which writing in place changes.
+    given: list[tuple[Tensor, int | None]] = []
+    made: list[tuple[nn.Module, Any, bool, Tensor, int | None]] = []
 
-def find_last_layer(forward: Forward, query: Batch) -> LastLayer | None:
-    """Return the last layer where this path is right: one site, whose output is the input of the final Linear."""
-    masking = forward.member.masking
-    if not isinstance(query.target, Tensor):
+    def after_site(module: nn.Module, args: Any, output: Any) -> None:
+        value = output[0] if isinstance(output, tuple) else output
+        if isinstance(value, Tensor):
+            given.append((value, _version(value)))
+
+    def after_linear(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        inputs = args[0] if args else None
+        is_new = bool(given) and given[-1][1] is not None and _version(given[-1][0]) == given[-1][1]
+        made.append((module, inputs, is_new, output, _version(output)))
+
+    path = member.masking.recipe.sites[0].path
+    hooks = [module.register_forward_hook(after_site) for name, module in member.root.named_modules() if name == path]
+    hooks += [
+        module.register_forward_hook(after_linear) for module in member.root.modules() if isinstance(module, nn.Linear)
+    ]
+    try:
+        with member.precision():
+            logits = query.logits(member.model)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if len(given) != 1 or not made:
         return None
-    if len(masking.recipe.sites) != 1 or masking.recipe.sites[0].dim != "features" or forward.sites is not None:
+    hidden, (last, inputs, is_unchanged, output, version) = given[0][0], made[-1]
+    runs = sum(module is last for module, *_ in made)
+    is_output = logits is output and version is not None and _version(output) == version
+    # A class derived from Linear may do something else in forward.
+    if type(last) is not nn.Linear or inputs is not hidden or not (is_unchanged and is_output) or runs > 1:
         return None
-    trace = trace_sites(forward.member, query, consumers=(nn.Linear,))
-    linear = trace.consumer.get(0)
-    right = trace.order == [0] and isinstance(linear, nn.Linear) and trace.last is linear
-    if not right or trace.activations[0].dim() != 2 or type(linear) is not nn.Linear:
-        return None
-    return LastLayer(Site(masking, 0), linear)
+    return (hidden.float(), last) if hidden.dim() == 2 else None
+
+
+def _version(value: Tensor) -> int | None:
+    """Return a number that changes when a tensor is written to; None where that is not counted."""
+    return None if value.is_inference() else value._version
 
 
 class OtherLayerError(Exception):
-    """A query does not go through the last layer of others; it never leaves this folder."""
+    """A query does not go through the last layer; it never leaves this folder."""
 
 
-class LastLayerScorer:
-    """Scores of any instances on a fixed list of queries.
+class LastLayerScorers:
+    """Scores of any instances on a fixed list of queries, as many side by side as fit into the memory.
 
     Raises:
         OtherLayerError: a query does not go through the last layer.
     """
 
-    path = "last layer, one matrix product"
-
-    def __init__(self, forward: Forward, last: LastLayer, queries: Sequence[Batch], memory: int) -> None:
+    def __init__(self, subnetworks: Subnetworks, queries: Sequence[Batch], memory: int) -> None:
         """Run every query once and keep its last hidden representation."""
-        self._forward, self._last = forward, last
-        hidden = torch.cat([self._hidden(query) for query in queries])
+        found = [_into_last_layer(subnetworks.member, query) for query in queries]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found) or len({id(linear) for _, linear in known}) > 1:
+            raise OtherLayerError
+        hidden, linear = torch.cat([values for values, _ in known]), known[0][1]
+        # Hidden units times classes times queries must fit, beside what a chunk takes.
+        count = max(1, memory // (8 * linear.weight.numel()))
+        self._parts = [
+            _Scorer(subnetworks, linear, hidden[at : at + count], queries[at : at + count], memory)
+            for at in range(0, len(queries), count)
+        ]
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Return scores [ids, queries] on the CPU."""
+        return torch.cat([part.scores(ids) for part in self._parts], 1)
+
+
+class _Scorer:
+    def __init__(
+        self, subnetworks: Subnetworks, linear: nn.Linear, hidden: Tensor, queries: Sequence[Batch], memory: int
+    ) -> None:
+        self._subnetworks, self._site = subnetworks, Site(subnetworks.member.masking, 0)
         self._targets = _targets(queries)
-        self._differences = forward.measure.is_cross_entropy and _are_classes(self._targets, len(last.linear.weight))
+        self._differences = subnetworks.measure.is_cross_entropy and _are_classes(self._targets, len(linear.weight))
         # Classes outside, queries inside: reductions over classes then run along contiguous memory.
-        weights, biases = self._columns_of(*_weight_and_bias(last.linear))
+        bias = torch.zeros_like(linear.weight[:, 0]) if linear.bias is None else linear.bias
+        weights, biases = self._columns_of(linear.weight, bias)
         product = weights.to(hidden.dtype) * hidden
         self._shape = product.shape[:2]
         self._columns = product.reshape(-1, product.shape[2]).t().contiguous()
         self._bias = biases.to(hidden.dtype).expand(self._shape).reshape(-1).contiguous()
         # flipped = (total - keep * kept) / (1 - keep) + bias, where kept has its bias already.
-        rate = rounded_keep(last.site.recipe.keep)
+        rate = rounded_keep(self._site.recipe.keep)
         self._ratio = rate / (1.0 - rate)
-        looked_up = forward.dtype is None and _ByteSums.fits(self._columns)
-        self._sums = _ByteSums(self._columns, scale=scales(last.site.recipe.keep)[0]) if looked_up else None
+        looked_up = subnetworks.member.dtype is None and ByteSums.fits(self._columns)
+        self._sums = ByteSums(self._columns, scale=scales(self._site.recipe.keep)[0]) if looked_up else None
         self._constant = (product.sum(-1).reshape(-1) / (1.0 - rate)).add_(self._bias, alpha=1.0 + self._ratio)
-        full = [values for values in map(forward.full_values, queries) if values is not None]
+        full = [values for values in map(subnetworks.full_values, queries) if values is not None]
         self._full_values = torch.cat(full) if full else None
         self._queries = len(queries)
         per_id = 4 * (_COPIES * self._columns.shape[1] + 2 * self._columns.shape[0])
-        self.ids_per_chunk = max(1, min(4096, memory // per_id))
+        self._ids_per_chunk = max(1, min(4096, memory // per_id))
 
     def _columns_of(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights [columns, queries, units] and biases [columns, queries] of what is computed.
@@ -102,24 +156,13 @@ class LastLayerScorer:
         others = every[every != targets.unsqueeze(1)].view(len(targets), classes - 1).t()
         return weight[others] - weight[targets], bias[others] - bias[targets]
 
-    def _hidden(self, query: Batch) -> Tensor:
-        with self._forward.precision():
-            trace = trace_sites(self._forward.member, query, consumers=(nn.Linear,))
-        if trace.order != [0] or trace.consumer.get(0) is not self._last.linear or trace.last is not self._last.linear:
-            raise OtherLayerError
-        return trace.activations[0].float()
-
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""
         result = torch.empty((len(ids), self._queries))
-        for start in range(0, len(ids), self.ids_per_chunk):
-            part = ids[start : start + self.ids_per_chunk]
+        for start in range(0, len(ids), self._ids_per_chunk):
+            part = ids[start : start + self._ids_per_chunk]
             result[start : start + len(part)] = self._chunk(part)
         return result
-
-    def null_scores(self, ids: Tensor) -> Tensor:
-        """Return the same: no trial was as cheap."""
-        return self.scores(ids)
 
     def _chunk(self, ids: Tensor) -> Tensor:
         kept = self._kept(ids)
@@ -131,12 +174,12 @@ class LastLayerScorer:
 
     def _kept(self, ids: Tensor) -> Tensor:
         """Return the outputs [ids, columns] under the masks of instances."""
-        width, site = len(self._columns), self._last.site
-        words = _KEPT_WORDS.words(site, self._columns.device, width, ids)
+        width = len(self._columns)
+        words = Instances(ids, "keep").words(self._site, self._columns.device, width)[:, : words_for(width)]
         if self._sums is not None:
             return self._sums(words).add_(self._bias)
-        masks = factors_by_table(words, width, KEEP, site.recipe.keep, self._columns.dtype)
-        with self._forward.precision():
+        masks = factors_by_table(words, width, KEEP, self._site.recipe.keep, self._columns.dtype)
+        with self._subnetworks.member.precision():
             return torch.addmm(self._bias, masks, self._columns).float()
 
     def _values(self, outputs: Tensor) -> Tensor:
@@ -145,7 +188,7 @@ class LastLayerScorer:
             return _minus_loss(outputs)
         rows = outputs.permute(0, 2, 1).reshape(-1, self._shape[0])
         every = None if self._targets is None else self._targets.repeat(len(outputs), *[1] * (self._targets.dim() - 1))
-        return self._forward.measure(rows, every).view(len(outputs), self._queries)
+        return self._subnetworks.measure(rows, every).view(len(outputs), self._queries)
 
 
 def _minus_loss(differences: Tensor) -> Tensor:
@@ -172,13 +215,7 @@ def _are_classes(targets: Tensor | None, classes: int) -> bool:
     return bool(((targets >= 0) & (targets < classes)).all())
 
 
-def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return the weight [classes, units] and the bias [classes], zeros where there is none."""
-    bias = linear.bias
-    return linear.weight, torch.zeros_like(linear.weight[:, 0]) if bias is None else bias
-
-
-class _ByteSums:
+class ByteSums:
     """Products of masks with a few columns [units, columns], a byte of eight units at a time.
 
     The sum over the kept units of a byte, each multiplied by `scale`, can have 256 values. These are put into a table
@@ -204,42 +241,3 @@ class _ByteSums:
         """Return the product [rows, columns] of masks, as packed int32 words [rows, words], with the columns."""
         values = (words.unsqueeze(-1) >> self._shifts).bitwise_and_(_VALUES - 1).view(len(words), -1)
         return functional.embedding_bag(values.add_(self._starts), self._table, mode="sum")
-
-
-class _KeptWords:
-    """Packed mask words that were last used, as many as fit into some memory.
-
-    A word depends on nothing but the masks' recipe and the id, so what is kept stays right. Hashing takes longer than
-    the product of one query with all masks; where queries come one at a time, it would be most of the work.
-    """
-
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[tuple[object, ...], Tensor] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def words(self, site: Site, device: torch.device, width: int, ids: Tensor) -> Tensor:
-        """Return the words [ids, words] of a site with so many units."""
-        key = (site.masking.handle, site.index, device, width, ids.cpu().numpy().tobytes())
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        words = Instances(ids, "keep").words(site, device, width)[:, : words_for(width)].contiguous()
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = words
-                self._bytes += _size(key, words)
-            while self._bytes > self._most_bytes:
-                self._bytes -= _size(*self._kept.popitem(last=False))
-        return words
-
-
-_KEPT_WORDS = _KeptWords()
-"""One for all: handles of masks are never given out twice in a process."""
-
-
-def _size(key: tuple[object, ...], words: Tensor) -> int:
-    ids = key[-1]
-    return words.numel() * words.element_size() + (len(ids) if isinstance(ids, bytes) else 0)

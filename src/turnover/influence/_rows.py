@@ -1,4 +1,4 @@
-"""What a user gives, as the engine reads it: single queries, and the training rows with their ids and labels."""
+"""What a user gives, as estimators read it: queries, training rows and the instances that they are rows of."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, Subset
 
 from turnover.batches import Batch, batches_of, ids_of, names_in
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.ids import Name, Names, collision
-from turnover.layers import map_tensors, tensors_in
+from turnover.ids import Name, Names, collision, instance_id_of, strings_in
+from turnover.layers import as_ids, map_tensors, tensors_in
 
+from .executors import Shared
 from .fingerprint import fingerprint_of
-from .packing import Shared
 
 _SHOWN = 5
 _ROWS_AT_ONCE = 64
+_CHANNELS = (1, 3, 4)
+_SMALLEST = 8  # pixels of a side: what is smaller is some other array
 
 
 def single_queries(data: Any, *, targets: str | None, device: torch.device) -> list[Batch]:
@@ -353,3 +356,153 @@ def first_of_each(ids: Tensor) -> Tensor:
         return given
     values, first = np.unique(ids.cpu().numpy(), return_index=True)
     return torch.from_numpy(values[np.argsort(first)])
+
+
+class Instances:
+    """The instances of the training data, or any where that is not given."""
+
+    def __init__(
+        self,
+        train: Any,
+        names: Mapping[int, Any] | Iterable[Any] | None,
+        *,
+        targets: str | None,
+        numbered: bool,
+    ) -> None:
+        """Keep data and names; ids are read only to count names. With `numbered`, rows without ids are numbered."""
+        self.targets, self._numbered = targets, numbered
+        self.train = None if train is None else self.rows(train)
+        self._given_names, self._are_all_named = Names.given(names), names is not None
+        if names is not None and not isinstance(names, Mapping) and self.train is not None and self.train.has_length:
+            self._given_names.check_all_named(self.train.ids.numpy())
+
+    @property
+    def names(self) -> Names:
+        """Return what instances are called that are not called by their mask ids."""
+        return self._given_names if self.train is None else self.train.names | self._given_names
+
+    def rows(self, data: Any) -> TrainRows:
+        """Return the rows of this data; None: those of `train`."""
+        if data is not None:
+            return TrainRows(data, self.targets, numbered=self._numbered)
+        if self.train is None:
+            raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
+        return self.train
+
+    def chosen(self, ids: Any) -> Tensor:
+        """Return the mask ids of instances that can be asked about; None: all of `train`."""
+        if ids is None:
+            if self.train is None:
+                raise InfluenceError(
+                    "which instances? Give ids=..., or the training data: Influence(model, train=data)."
+                )
+            return self.train.ids
+        chosen = self.mask_ids(ids).cpu()
+        if self.train is not None:
+            self.train.check_known(chosen)
+        return chosen
+
+    def mask_ids(self, ids: Any) -> Tensor:
+        """Return mask ids in place of names; a string whose hash was trained, or may have been, stands for it."""
+        strings = [] if self._are_all_named else strings_in(ids)
+        if strings:
+            hashes = np.array([instance_id_of(one) for one in strings], np.int64)
+            trained = np.ones(len(hashes), bool) if self.train is None else np.isin(hashes, self.train.ids.numpy())
+            kept = zip(hashes[trained].tolist(), np.array(strings, object)[trained], strict=True)
+            self._given_names = Names({**dict(kept), **self._given_names.by_id})
+        return as_ids(self.names.mask_ids(ids, error=InfluenceError))
+
+    def named(self, mask_ids: np.ndarray, rows: TrainRows) -> dict[str, Any]:
+        """Return the ids of rows that were read, as results take them."""
+        return {"ids": (rows.read_names | self._given_names).shown(mask_ids), "mask_ids": mask_ids}
+
+    def labels(self, ids: Tensor, given: Any = None) -> np.ndarray:
+        """Return the labels of instances: those given in their order, or of `train`."""
+        if given is None:
+            if self.train is None:
+                raise InfluenceError(
+                    "label= needs the labels of the instances. Give labels=[...] or Influence(train=data)."
+                )
+            return self.train.labels_of(ids)
+        labels = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+        if len(labels) != len(ids):
+            raise InfluenceError(
+                f"{len(labels)} labels for {len(ids)} instances. Give one label for each, in their order."
+            )
+        return labels
+
+
+class RowViews:
+    """The rows behind a result as notebooks show them; not what cannot be read again, or is neither image nor text."""
+
+    def __init__(self, train: TrainRows | None, queries: Any = None, names: tuple[Name, ...] = ()) -> None:
+        """Keep the data; nothing is read yet. `names` are those of the queries, in the order of their data."""
+        self._train, self._queries, self._names = train, queries, names
+
+    def instance(self, mask_id: int) -> str | NDArray[np.uint8] | None:
+        """Return the first row of an instance."""
+        if self._train is None:
+            return None
+        row = self._train.first_row(mask_id)
+        name = self._train.read_names.by_id.get(mask_id)
+        return None if row is None else _shown(self._train.data, row, name)
+
+    def query(self, name: Name) -> str | NDArray[np.uint8] | None:
+        """Return a query by its name."""
+        return _shown(self._queries, self._names.index(name), name) if name in self._names else None
+
+
+def _shown(data: Any, index: int, name: Name | None) -> str | NDArray[np.uint8] | None:
+    try:
+        row = _row(data, index)
+    except Exception:  # noqa: BLE001 - without a picture the rest is still right: data may be gone
+        return None
+    values = list(_values(row))
+    pixels = next((found for found in map(_pixels, values) if found is not None), None)
+    if pixels is not None:
+        return pixels
+    texts = [value for value in values if isinstance(value, str) and value != name]
+    return max(texts, key=len, default=None)
+
+
+def _row(data: Any, index: int) -> Any:
+    if isinstance(data, DataLoader):
+        data = data.dataset
+    if isinstance(data, IterableDataset | Iterator):
+        return None
+    if isinstance(data, Tensor):
+        return data[index]
+    if isinstance(data, Mapping | tuple):
+        return map_tensors(data, lambda tensor: tensor[index] if tensor.dim() else tensor)
+    return (data.with_format(None) if hasattr(data, "with_format") else data)[index]
+
+
+def _values(row: Any) -> Iterator[Any]:
+    if isinstance(row, Mapping):
+        row = tuple(row.values())
+    if not isinstance(row, tuple | list):
+        yield row
+        return
+    for value in row[:64]:  # longer ones are lists of numbers, not of columns
+        yield from _values(value) if isinstance(value, Mapping | tuple) else (value,)
+
+
+def _pixels(value: Any) -> NDArray[np.uint8] | None:
+    """Return an image as uint8 [height, width, channels]; None: it is none."""
+    if hasattr(value, "convert") and hasattr(value, "getbands"):  # of Pillow
+        value = np.asarray(value.convert("RGB"))
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy() if value.dtype.is_floating_point or value.dim() == 3 else None
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fu":
+        return None
+    if value.ndim == 2 and value.shape[0] == value.shape[1]:
+        value = value[..., None]
+    if value.ndim == 3 and value.shape[-1] not in _CHANNELS and value.shape[0] in _CHANNELS:
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim != 3 or value.shape[-1] not in _CHANNELS or min(value.shape[:2]) < _SMALLEST:
+        return None
+    if value.dtype == np.uint8:
+        return value
+    low, high = float(np.nanmin(value)), float(np.nanmax(value))
+    low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+    return np.clip((value - low) / max(high - low, 1e-9) * 255, 0, 255).astype(np.uint8)

@@ -11,7 +11,7 @@ from tests.influence.models import Cat, ResNet, mlp, trained
 from tests.reference.mask_bias_twin import twin_without_masks
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
-from turnover.influence.estimate.mask_bias import _spread
+from turnover.influence.turnover_dropout._mask_bias import _spread
 from turnover.wrapping import replica_models
 
 

@@ -7,11 +7,7 @@ scores made of them. Offers: `Curvature`, the options, which is fitted on the tr
 |---|---|
 | `estimator.py` | `Curvature`, fitted in two passes over the training rows, or as an earlier run kept it |
 | `_passes.py` | what a segment of the training rows adds to temperatures, curvature and scores: tasks of an executor |
-| `_kept_rows.py` | gradients of rows in a folder, for further blocks of queries and for a resume |
-| `_blocks.py` | queries that score all rows in one more pass, tile by tile |
-| `_members.py` | one network with the curvature of its layers; the inverse applied to queries, or to their mean |
 | `_gradients.py` | what each layer sees of rows: inputs and gradients; which parameters are covered |
-| `_attention.py` | the projections of nn.MultiheadAttention as layers of their own |
 | `_kronecker.py` | curvature of one layer, its damped inverse, products of gradients with it |
 | `_calibration.py` | the temperature of outputs; what is differentiated |
 """

@@ -109,7 +109,7 @@ def test_scores_equal_those_of_loops_over_parameters(kind):
 
 @pytest.mark.parametrize("kind", ["mlp", "tokens"])
 def test_wide_layers_are_taken_in_blocks(kind, monkeypatch):
-    monkeypatch.setattr("turnover.influence.estimate.curvature._gradients._WIDEST", 5)
+    monkeypatch.setattr("turnover.influence.curvature._gradients._WIDEST", 5)
     model, rows, queries = built(kind), _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
     scores = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.5)).pairwise(queries)
     expected = curvature_twin.scores(model, rows, queries, temperature=1.5, damping=5.0, widest=5)
@@ -163,7 +163,7 @@ def test_rows_that_are_multiplied_in_parts_have_the_same_scores(kind, monkeypatc
     rows, queries = _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
     inf = turnover.Influence(built(kind), train=rows, estimator=Curvature(temperature=1.0))
     whole = inf.pairwise(queries).values
-    monkeypatch.setattr("turnover.influence.estimate.curvature._kronecker._VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("turnover.influence.curvature._kronecker._VALUES_AT_ONCE", 1)
     np.testing.assert_allclose(inf.pairwise(queries).values, whole, atol=1e-4 * np.abs(whole).max())
 
 
@@ -210,7 +210,7 @@ def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypat
     model = turnover.wrap(mlp(), at=["1", "3"], replicas=4)
     with turnover.instances(range(ROWS)):
         model(x)
-    from turnover.influence.estimate.curvature import _kronecker
+    from turnover.influence.curvature import _kronecker
 
     sizes = []
     eigen = _kronecker._eigen
@@ -238,7 +238,7 @@ SPECTRA = {
 @pytest.mark.parametrize("damping", [0.1, 5.0, 5000.0])
 @pytest.mark.parametrize(("sigma", "alpha"), SPECTRA.values(), ids=SPECTRA)
 def test_the_inverse_is_a_sum_of_as_few_products_as_there_can_be(sigma, alpha, damping):
-    from turnover.influence.estimate.curvature._kronecker import _TOLERANCE, _terms
+    from turnover.influence.curvature._kronecker import _TOLERANCE, _terms
 
     inverse = 1 / (sigma[:, :, None] * alpha[:, None, :] + damping * sigma.mean() * alpha.mean())
     roots = sigma.sqrt()[:, :, None] * alpha.sqrt()[:, None, :]
@@ -253,7 +253,7 @@ def test_the_inverse_is_a_sum_of_as_few_products_as_there_can_be(sigma, alpha, d
 
 @pytest.mark.parametrize("used", [0, 1, 3, 40])
 def test_units_that_no_row_uses_have_eigenvalues_of_zero(used):
-    from turnover.influence.estimate.curvature._kronecker import _eigen
+    from turnover.influence.curvature._kronecker import _eigen
 
     rows = torch.zeros(30, 40, dtype=torch.float64)
     places = torch.randperm(40, generator=torch.Generator().manual_seed(0))[:used]
@@ -274,7 +274,7 @@ def test_a_finished_model_has_no_interval_and_says_so():
 
 def test_what_needs_masks_says_so_for_a_finished_model():
     train = _data("mlp", ROWS, 1)
-    with pytest.raises(turnover.errors.ModelError, match=r"flipped subnetwork.*turnover.wrap"):
+    with pytest.raises(turnover.errors.ModelError, match=r"held-out prediction needs masks.*turnover.wrap"):
         turnover.Influence(built("mlp"), train=train).out_of_sample()
     with pytest.raises(InfluenceError, match=r"is that of its loss, got measure='margin'"):
         turnover.Influence(built("mlp"), train=train, measure="margin").self_influence()
@@ -351,7 +351,7 @@ class _StopError(Exception):
 
 @pytest.mark.parametrize("factors", ["whole", "damaged", "missing"])
 def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factors, tmp_path, monkeypatch):
-    from turnover.influence.estimate.curvature.estimator import CurvatureFit
+    from turnover.influence.curvature.estimator import FittedCurvature
     from turnover.storage import TileStore
 
     monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
@@ -375,7 +375,7 @@ def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factor
     monkeypatch.setattr(TileStore, "mark", mark)
     kept = tmp_path / "stopped" / "factors.npz"
     if factors == "whole":
-        monkeypatch.setattr(CurvatureFit, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
+        monkeypatch.setattr(FittedCurvature, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
     elif factors == "damaged":
         kept.write_bytes(kept.read_bytes()[:-2000])
     else:
@@ -388,8 +388,8 @@ def in_blocks(monkeypatch, tmp_path):
     """Stored scores of an ensemble by blocks of two queries, and a switch that ends the process after some tiles."""
     from turnover.storage import TileStore
 
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_QUERIES", 2)
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_ROWS", 16)
+    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_QUERIES", 2)
+    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_ROWS", 16)
     monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
     rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
     members = [built("mlp", seed) for seed in range(3)]
@@ -413,43 +413,6 @@ def _arrays(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if name.startswith("arrays")}
 
 
-@pytest.mark.parametrize("rows", ["whole", "damaged", "missing", "of another batch"])
-def test_an_interrupted_folder_resumes_from_the_gradients_of_its_rows_to_the_same_bytes(
-    rows, in_blocks, tmp_path, monkeypatch
-):
-    from turnover.influence.estimate.curvature._members import RowGradients
-
-    expected = in_blocks("straight")
-    assert not [name for name in expected if name.startswith("rows-")], "they are removed when all is done"
-    with pytest.raises(_StopError):
-        in_blocks("stopped", tiles=-(-ROWS // 16))  # the first block of queries is done, and all rows were seen
-    kept = sorted((tmp_path / "stopped").glob("rows-*.npz"))
-    assert len(kept) > 1
-    if rows == "whole":
-        monkeypatch.setattr(RowGradients, "gradients", lambda *_: pytest.fail("a row ran through the network again"))
-    elif rows == "damaged":
-        kept[1].write_bytes(kept[1].read_bytes()[:-200])
-    elif rows == "missing":
-        kept[1].unlink()
-    else:
-        kept[1].write_bytes(kept[0].read_bytes())
-    assert _arrays(in_blocks("stopped")) == _arrays(expected)
-
-
-def test_scores_from_kept_gradients_are_those_of_computed_ones(in_blocks, monkeypatch):
-    kept = in_blocks("kept")
-    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._FEW_QUERIES", 1)
-    assert _arrays(in_blocks("computed")) == _arrays(kept)
-
-
-@pytest.mark.parametrize("limit", ["MOST_BYTES", "SHARE_OF_ROOM"])
-def test_gradients_that_would_take_too_much_room_are_not_kept(limit, in_blocks, tmp_path, monkeypatch):
-    monkeypatch.setattr(f"turnover.influence.estimate.curvature.estimator.{limit}", 1e-12)
-    with pytest.raises(_StopError):
-        in_blocks("stopped", tiles=1)
-    assert not list((tmp_path / "stopped").glob("rows-*.npz"))
-
-
 def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):
     rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
     folder = tmp_path / "scores"
@@ -467,7 +430,7 @@ def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):
 
 
 def test_a_later_process_takes_the_fit_that_was_kept(tmp_path, monkeypatch):
-    from turnover.influence.estimate.curvature.estimator import CurvatureFit
+    from turnover.influence.curvature.estimator import FittedCurvature
 
     rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
     first = turnover.Influence(built("mlp"), train=rows)
@@ -478,7 +441,7 @@ def test_a_later_process_takes_the_fit_that_was_kept(tmp_path, monkeypatch):
     np.testing.assert_array_equal(
         other.pairwise(queries).values, turnover.Influence(built("mlp", 1), train=rows).pairwise(queries).values
     )
-    monkeypatch.setattr(CurvatureFit, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
+    monkeypatch.setattr(FittedCurvature, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
     later = turnover.Influence(built("mlp"), train=rows)
     later.take_fit(tmp_path / "run")
     np.testing.assert_array_equal(later.top(queries, k=3).helpful_scores, expected.helpful_scores)
@@ -524,7 +487,7 @@ def test_every_weight_of_an_encoder_is_covered_but_those_of_its_norms():
     train = {"tokens": tokens, "padding": torch.zeros(12, 6, dtype=torch.bool), "labels": torch.randint(3, (12,))}
     inf = turnover.Influence(model, train=train, estimator=Curvature(temperature=1.0))
     assert "curvature of 14 layers" in inf.pairwise(train).path
-    fit = inf._setup._fit[1]
+    fit = inf._fit[1]
     assert fit.covered > 0.9
     assert all("norm" in name for name in fit.uncovered)
 
@@ -577,7 +540,7 @@ def test_packed_attention_scores_as_four_linear_layers(batch_first, separate):
         model = Attention(packed=packed, batch_first=batch_first, separate=separate).eval()
         inf = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.0))
         values.append(inf.pairwise(queries).values)
-        assert inf._setup._fit[1].covered == 1
+        assert inf._fit[1].covered == 1
         assert not packed or "forward" not in vars(model.whole)
     np.testing.assert_allclose(*values, atol=1e-4 * np.abs(values[1]).max())
 
@@ -585,7 +548,7 @@ def test_packed_attention_scores_as_four_linear_layers(batch_first, separate):
 @pytest.mark.parametrize("parts", [["whole"], ["leading", "rest"]], ids=len)
 @pytest.mark.parametrize("classes", [2, 3, 40])
 def test_the_fisher_matrix_is_that_of_all_classes_even_where_the_network_is_certain(classes, parts):
-    from turnover.influence.estimate.curvature._calibration import Objectives
+    from turnover.influence.curvature._calibration import Objectives
     from turnover.influence.measures import Measure
 
     logits = torch.zeros(classes)
@@ -672,7 +635,6 @@ def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot
         ({"estimator": "tod"}, "needs masks"),
         ({"estimator": "kfac"}, "estimator='kfac' is unknown"),
         ({"estimator": Curvature}, r"got the class Curvature. Call it: Curvature\(\)"),
-        ({"estimator": "curvature", "against": "full"}, "against='full' say how masks are compared"),
         ({"loss": lambda outputs, targets: outputs.detach()[:, 0]}, "no gradient with respect to the outputs"),
         (
             {"measure": lambda outputs, targets: (outputs.argmax(1) == targets).float()},

@@ -2,10 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,23 +12,19 @@ from torch import Tensor
 
 from turnover.batches import IGNORED, Batch
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.influence._data import TrainRows
-from turnover.influence.execution import Executor, LocalExecutor
-from turnover.influence.paths import Forward
+from turnover.influence._rows import TrainRows
+from turnover.influence.ensemble import Ensemble
+from turnover.influence.estimators import Blocks, OwnScores
+from turnover.influence.executors import LocalExecutor
 from turnover.layers import map_tensors
-from turnover.storage import KeptArrays
 
-from ._blocks import Block, Instances
 from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature
 from ._gradients import Network
-from ._kept_rows import MOST_BYTES, SHARE_OF_ROOM, KeptRows
 from ._kronecker import LayerCurvature
-from ._members import FittedMember
-from ._passes import Calibration, Factors, Reader, Rows, joined, row_scores
+from ._passes import Calibration, Factors, FittedMember, QueryBlock, Reader, RowGradients, joined
 
 _MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
-_FEW_QUERIES = 64  # of a block: with more, their products take far longer than the network's passes over the rows
 _ROWS_PER_SEGMENT = 4096  # of what is added up: sums are made by segment, whoever makes them
 _EXAMPLE_ROWS = 2
 _ENOUGH_MEMBERS = 4  # for one backward pass each: fewer make two, of the Fisher matrix in two parts
@@ -62,6 +57,7 @@ class Curvature:
     damping: float = 5.0
     mean_damping: float | None = None
     seed: int = 0
+    name: ClassVar[str] = "curvature"
 
     def __post_init__(self) -> None:
         """Reject what no option can be."""
@@ -74,69 +70,114 @@ class Curvature:
         if type(self.seed) is not int or self.seed < 0:
             raise InfluenceError(f"Curvature(seed=) must be an integer >= 0, got {self.seed!r}.")
 
-    @property
-    def name(self) -> str:
-        """Return what `Scores.method` says."""
-        return "curvature"
+    def check(self, ensemble: Ensemble, train: TrainRows | None) -> None:
+        """Raise where there are no training rows."""
+        if train is None:
+            raise InfluenceError(
+                "estimator='curvature' is fitted on all training rows and their labels, but there is no train. Give "
+                "Influence(model, train=turnover.with_instance_ids(dataset), estimator='curvature')."
+            )
 
-    needs_train = True
-    needs_masks = False
-    keeps_fit = True
+    def check_null(self) -> None:
+        """Raise: there is none."""
+        raise InfluenceError(
+            "estimator='curvature' has no null distribution: a row without training gets a score, too. Give "
+            "estimator='tod'; intervals come from replicas (Scores.interval)."
+        )
 
-    def as_data(self) -> dict[str, Any]:
-        """Return the options as JSON data."""
-        return {"estimator": {"name": self.name, **asdict(self)}}
+    def as_data(self, train: TrainRows | None) -> dict[str, Any]:
+        """Return the options and a checksum of the training rows as JSON data."""
+        options = {"estimator": {"name": self.name, **asdict(self)}}
+        return options if train is None else {**options, "train": train.digest}
 
     def fit(
-        self,
-        forwards: Sequence[Forward],
-        train: Any,
-        memory: int,
-        kept: Mapping[str, np.ndarray] | None = None,
-        executor: Executor | None = None,
-    ) -> "CurvatureFit":
+        self, ensemble: Ensemble, train: TrainRows | None, *, kept: Mapping[str, np.ndarray] | None = None
+    ) -> "FittedCurvature":
         """Return the curvature of every member, from two passes over the training rows; or as it was `kept`."""
-        return CurvatureFit(forwards, train, self, memory, kept, executor or LocalExecutor())
+        self.check(ensemble, train)
+        assert train is not None
+        train.check_unchanged()
+        return FittedCurvature(self, ensemble, train, kept)
 
 
-class CurvatureFit:
-    """What all questions share: the curvature of every member and how many rows each instance has."""
-
-    standardized = True
-    keeps_null = False
+class FittedCurvature:
+    """The curvature of every member, and how many rows each instance has."""
 
     def __init__(
-        self,
-        forwards: Sequence[Forward],
-        train: TrainRows,
-        options: Curvature,
-        memory: int,
-        kept: Mapping[str, np.ndarray] | None,
-        executor: Executor,
+        self, options: Curvature, ensemble: Ensemble, train: TrainRows, kept: Mapping[str, np.ndarray] | None
     ) -> None:
         """Read the training rows twice, for temperatures, then for the curvature, unless that was kept."""
-        self.options, self._train, self._memory = options, train, memory
-        self._kept_rows: KeptRows | None = None
+        self.options, self._train, self._memory = options, train, ensemble.memory
+        self.executor = ensemble.workers(train.shared)
         example = self._example()
-        networks = [Network(forward, example.part(0, _EXAMPLE_ROWS).to(forward.member.device)) for forward in forwards]
-        self._rows_at_once = self._rows_that_fit(networks[0], example)
+        networks = [Network(member, example.part(0, _EXAMPLE_ROWS).to(member.device)) for member in ensemble.members]
+        self._rows_at_once = self._rows_that_fit(networks[0], example, Objectives(ensemble.measure))
         if kept is None:
-            self.temperatures, self._rows_of = self._calibrate(networks, executor)
+            self.temperatures, self._rows_of = self._calibrate(networks)
         else:
             self.temperatures, self._rows_of = kept["temperatures"].tolist(), kept["rows"]
-        objectives = [
-            Objectives(network.forward.measure, value)
-            for network, value in zip(networks, self.temperatures, strict=True)
-        ]
+        objectives = [Objectives(ensemble.measure, value) for value in self.temperatures]
         self._warn_of_uncovered(networks[0], example, objectives[0])
         if kept is None:
-            layers = self._factorize(networks, objectives, executor)
+            layers = self._factorize(networks, objectives)
         else:
             layers = [_kept_layers(kept, number, network) for number, network in enumerate(networks)]
         self._members = [
-            FittedMember(*parts, options.damping, options.mean_damping)
-            for parts in zip(networks, objectives, layers, strict=True)
+            FittedMember(RowGradients(network, objective), of_member, options.damping, options.mean_damping)
+            for network, objective, of_member in zip(networks, objectives, layers, strict=True)
         ]
+
+    def score(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
+        """Return queries in blocks that score instances of these ids: as many at once as fit into the memory."""
+        self._train.check_unchanged()
+        per_query = 4 * sum(
+            inverse.values_per_query for member in self._members for inverse in member.inverses.values()
+        )
+        step = int(np.clip(2 * self._memory // max(per_query, 1), 1, _MOST_QUERIES))
+
+        def make(start: int) -> QueryBlock:
+            part = queries[start : start + step]
+            return self._block(lambda: [member.applied(part) for member in self._members], len(part))
+
+        return Blocks(self._path, step, make, len(queries), standardized=True)
+
+    def mean(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
+        """Return a block with one column, the mean over all queries: scores are linear in them."""
+        self._train.check_unchanged()
+        block = self._block(lambda: [[member.applied_to_mean(queries)] for member in self._members], 1)
+        return Blocks(self._path, 1, lambda _: block, 1, standardized=True)
+
+    def own(self, rows: TrainRows, add: Callable[[int], Any]) -> OwnScores:
+        """Return by how much the loss of every row would rise without it, to first order."""
+        scores, ids = [], []
+        reader = Reader(rows, self._rows_at_once)
+        for segment in reader.segments(_ROWS_PER_SEGMENT, LocalExecutor()):
+            for batch, places in reader.batches(segment):
+                own = np.stack([member.own_scores(batch).cpu().numpy() for member in self._members])
+                scores.append(own / self._rows_of.sum())
+                ids.append(rows.ids[places])
+                add(batch.rows)
+        return OwnScores(torch.cat(ids), np.concatenate(scores, 1).astype(np.float32), self._path)
+
+    def tokens(self, row: Batch, queries: Sequence[Batch]) -> np.ndarray:
+        """Return what each token of one training row adds to its scores, [tokens, queries]; NaN: it does not count.
+
+        The gradient of a row is the mean of its tokens' gradients, and scores are linear in it: the row is scored with
+        one label at a time, the others not counting.
+        """
+        places = torch.nonzero(row.target[0] != IGNORED).flatten()
+        scores = np.full((row.target.shape[1], len(queries)), np.nan, np.float32)
+        rows = _one_label_each(row, places)
+        by_member = []
+        for member in self._members:
+            applied = member.applied(queries)
+            parts = [
+                member.rows.scores(rows.part(start, start + self._rows_at_once), applied)
+                for start in range(0, rows.rows, self._rows_at_once)
+            ]
+            by_member.append(np.concatenate(parts) * _weight_of_tokens(member.rows, row, rows))
+        scores[places.cpu().numpy()] = np.mean(by_member, 0)
+        return scores
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what was fitted, for a later run; inputs that the first member saw, too, are not repeated."""
@@ -150,40 +191,12 @@ class CurvatureFit:
                 arrays |= {f"{number}/{name}/{part}": value.cpu().numpy() for part, value in parts.items()}
         return arrays
 
-    def with_rows(self, kept: KeptArrays, *, writes: bool) -> Self:
-        """Return the same with the gradients of rows kept beside the fit, where that saves time and there is room.
-
-        Args:
-            kept: where the fit is kept.
-            writes: whether gradients that are not there yet are written; else they are computed as ever.
-        """
-        train, at_once = self._train, self._rows_at_once
-        per_row = 4 * self._values_per_row * len(self._members)
-        most = min(MOST_BYTES, np.inf if kept.room is None else SHARE_OF_ROOM * kept.room)
-        fit_in = at_once * per_row <= self._memory and (train.length or np.inf) * per_row <= most
-        pays = self.queries_per_block <= _FEW_QUERIES and fit_in
-        if not train.can_be_cut(at_once) or (writes and not pays):
-            return self
-        with_rows = copy(self)
-        devices = tuple(member.device for member in self._members)
-        with_rows._kept_rows = KeptRows(kept, at_once, devices, writes)
-        return with_rows
-
-    def remove_rows(self) -> None:
-        """Remove the gradients of rows that were kept: all blocks that needed them are done."""
-        if self._kept_rows is not None:
-            self._kept_rows.remove(self._train.length or 0)
+    def _block(self, apply: Callable[[], Any], columns: int) -> QueryBlock:
+        members = [member.rows for member in self._members]
+        return QueryBlock(Reader(self._train, self._rows_at_once), self._rows_of, members, apply, columns)
 
     @property
-    def queries_per_block(self) -> int:
-        """Return how many queries, with the inverse applied, fit into the memory."""
-        per_query = 4 * sum(
-            inverse.values_per_query for member in self._members for inverse in member.inverses.values()
-        )
-        return int(np.clip(2 * self._memory // max(per_query, 1), 1, _MOST_QUERIES))
-
-    @property
-    def result(self) -> str:
+    def _path(self) -> str:
         """Return what scores say of how they were made."""
         layers = len(self._members[0].layers)
         warmth = sorted(self.temperatures)
@@ -194,65 +207,7 @@ class CurvatureFit:
             f"temperature {span}"
         )
 
-    def block(
-        self, start: int, raw: Any, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
-    ) -> Block:
-        """Return a block of queries, ready to score the training rows."""
-        return Block(self._instances, [member.applied(queries) for member in self._members], len(queries))
-
-    def mean_block(self, queries: Sequence[Batch]) -> Block:
-        """Return a block with one column, the mean over all queries: scores are linear in them."""
-        return Block(self._instances, [[member.applied_to_mean(queries)] for member in self._members], 1)
-
-    def own_scores(self, rows: TrainRows, add: Callable[[int], Any]) -> tuple[np.ndarray, Tensor]:
-        """Return the score of every row on itself, [members, rows], in units of the loss, and the rows' ids.
-
-        That is by how much the loss of a row would rise without it, to first order.
-        """
-        scores, ids = [], []
-        reader = self._reader(rows)
-        for segment in reader.segments(_ROWS_PER_SEGMENT, LocalExecutor()):
-            for batch, places in reader.batches(segment):
-                own = np.stack([member.own_scores(batch).cpu().numpy() for member in self._members])
-                scores.append(own / self._rows_of.sum())
-                ids.append(rows.ids[places])
-                add(batch.rows)
-        return np.concatenate(scores, 1).astype(np.float32), torch.cat(ids)
-
-    def token_scores(self, row: Batch, queries: Sequence[Batch]) -> np.ndarray:
-        """Return what each token of one training row adds to its scores, [tokens, queries]; NaN: it does not count.
-
-        The gradient of a row is the mean of its tokens' gradients, and scores are linear in it: the row is scored with
-        one label at a time, the others not counting.
-        """
-        places = torch.nonzero(row.target[0] != IGNORED).flatten()
-        scores = np.full((row.target.shape[1], len(queries)), np.nan, np.float32)
-        rows = _one_label_each(row, places)
-        by_member = []
-        for member in self._members:
-            applied, parts = member.applied(queries), []
-            for start in range(0, rows.rows, self._rows_at_once):
-                parts.append(row_scores(member.rows.gradients(rows.part(start, start + self._rows_at_once)), applied))
-            by_member.append(np.concatenate(parts) * self._weight_of_tokens(member, row, rows))
-        scores[places.cpu().numpy()] = np.mean(by_member, 0)
-        return scores
-
-    @staticmethod
-    def _weight_of_tokens(member: FittedMember, row: Batch, rows: Batch) -> float:
-        """Return what a token's own loss counts in that of its row: one part of the mean, for most losses."""
-        with torch.no_grad():
-            losses = [
-                member.objectives.rows(member.network.outputs(part.to(member.device)), part.to(member.device).target)
-                for part in (row, rows)
-            ]
-        return float(losses[0].sum() / losses[1].sum())
-
     # Reading the training rows
-
-    @property
-    def _instances(self) -> Instances:
-        rows = Rows(self._reader(), [member.rows for member in self._members], self._kept_rows)
-        return Instances(rows, self._rows_of)
 
     def _example(self) -> Batch:
         first = next(iter(self._train.batches(_FEWEST_ROWS)), None)
@@ -268,29 +223,24 @@ class CurvatureFit:
             )
         return first
 
-    def _rows_that_fit(self, network: Network, example: Batch) -> int:
-        device = network.forward.member.device
+    def _rows_that_fit(self, network: Network, example: Batch, objectives: Objectives) -> int:
+        device = network.member.device
         rows = min(example.rows, _EXAMPLE_ROWS)
-        runs = network.gradients(example.part(0, rows).to(device), Objectives(network.forward.measure).rows)
-        self._values_per_row = sum(run.inputs.numel() + run.gradient.numel() for run in runs.values()) / rows
+        runs = network.gradients(example.part(0, rows).to(device), objectives.rows)
         per_row = 4 * sum(run.inputs.numel() + 2 * run.gradient.numel() for run in runs.values()) / rows
         # What lies between the layers is kept for the gradient, too, about as much again, and all of it twice for a
         # moment; queries need their part.
         fitting = int(np.clip(self._memory // (6 * per_row), _FEWEST_ROWS, _MOST_ROWS))
         return 1 << (fitting.bit_length() - 1)  # a power of two: then tiles of a score folder are whole batches
 
-    def _reader(self, rows: TrainRows | None = None) -> Reader:
-        return Reader(self._train if rows is None else rows, self._rows_at_once)
-
-    def _calibrate(self, networks: Sequence[Network], executor: Executor) -> tuple[list[float], np.ndarray]:
+    def _calibrate(self, networks: Sequence[Network]) -> tuple[list[float], np.ndarray]:
         """Return the temperature of every network, and the number of rows of every instance."""
         rows_of = np.zeros(len(self._train.ids), np.int64)
         asked = networks if self.options.temperature is None else []
         losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in asked]
-        reader, classes = self._reader(), 0
-        for places, added, count in executor.map(
-            Calibration(reader, asked), reader.segments(_ROWS_PER_SEGMENT, executor)
-        ):
+        reader, classes = Reader(self._train, self._rows_at_once), 0
+        segments = reader.segments(_ROWS_PER_SEGMENT, self.executor)
+        for places, added, count in self.executor.map(Calibration(reader, asked), segments):
             np.add.at(rows_of, places, 1)
             classes = max(classes, count)
             pairs = zip(losses, added, strict=True)
@@ -315,12 +265,12 @@ class CurvatureFit:
         return [1.0 if value is None else value for value in temperatures], rows_of
 
     def _factorize(
-        self, networks: Sequence[Network], objectives: Sequence[Objectives], executor: Executor
+        self, networks: Sequence[Network], objectives: Sequence[Objectives]
     ) -> list[dict[str, LayerCurvature]]:
-        reader = self._reader()
+        reader = Reader(self._train, self._rows_at_once)
         parts: tuple[FisherPart, ...] = ("whole",) if len(networks) >= _ENOUGH_MEMBERS else ("leading", "rest")
         task = Factors(reader, networks, objectives, parts, self.options.seed)
-        sums = reduce(joined, executor.map(task, reader.segments(_ROWS_PER_SEGMENT, executor)))
+        sums = reduce(joined, self.executor.map(task, reader.segments(_ROWS_PER_SEGMENT, self.executor)))
         of_first = {name: part.curvature(name) for name, part in sums[0].items()}
         others = [
             {
@@ -332,7 +282,7 @@ class CurvatureFit:
         return [of_first, *others]
 
     def _warn_of_uncovered(self, network: Network, example: Batch, objectives: Objectives) -> None:
-        moved = example.to(network.forward.member.device)
+        moved = example.to(network.member.device)
         self.covered, self.uncovered = network.covered_share(moved, objectives.rows)
         if self.covered >= _COVERED_ENOUGH:
             return
@@ -352,6 +302,15 @@ class CurvatureFit:
         return f"not that of {listed}" + (f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else "")
 
 
+def _weight_of_tokens(member: RowGradients, row: Batch, rows: Batch) -> float:
+    """Return what a token's own loss counts in that of its row: one part of the mean, for most losses."""
+    network = member.network
+    with torch.no_grad():
+        moved = [part.to(network.member.device) for part in (row, rows)]
+        losses = [member.objectives.rows(network.outputs(part), part.target) for part in moved]
+    return float(losses[0].sum() / losses[1].sum())
+
+
 def _one_label_each(row: Batch, places: Tensor) -> Batch:
     """Return a row of tokens as often as it has labels that count, each time with one of them."""
     count = len(places)
@@ -366,8 +325,8 @@ def _one_label_each(row: Batch, places: Tensor) -> Batch:
 
 
 def _kept_layers(kept: Mapping[str, np.ndarray], number: int, network: Network) -> dict[str, LayerCurvature]:
-    """Return the curvature of one member as `CurvatureFit.arrays` gave it."""
-    device = network.forward.member.device
+    """Return the curvature of one member as `FittedCurvature.arrays` gave it."""
+    device = network.member.device
 
     def part(name: str, what: str) -> Tensor | None:
         value = kept.get(f"{number}/{name}/{what}", kept.get(f"0/{name}/{what}"))

@@ -1,4 +1,4 @@
-"""The looked-up product equals the matrix product, and mask words are kept as they were hashed."""
+"""The looked-up product equals the matrix product, and the last layer serves weights and queries that change."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,8 @@ import torch
 from torch.nn import functional
 
 import turnover
-from turnover.influence.paths._last_layer import _MOST_COLUMNS, _ByteSums, _KeptWords
-from turnover.layers import masking_of
-from turnover.layers.instances import KEEP, Instances, factors_by_table
-from turnover.layers.masking import Site
+from turnover.influence.turnover_dropout._last_layer import _MOST_COLUMNS, ByteSums
+from turnover.layers.instances import KEEP, factors_by_table
 
 
 @pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 512])
@@ -18,14 +16,14 @@ def test_sums_over_bytes_equal_the_product_with_unpacked_masks(width, columns):
     words = torch.randint(-(2**31), 2**31 - 1, (200, -(-width // 32)), dtype=torch.int64).int()
     values = torch.randn(width, columns)
     wanted = factors_by_table(words, width, KEEP, 0.5, torch.float64) @ values.double()
-    found = _ByteSums(values, scale=2.0)(words)
+    found = ByteSums(values, scale=2.0)(words)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-4)
 
 
 def test_many_columns_are_left_to_the_matrix_product():
-    assert _ByteSums.fits(torch.zeros(8, _MOST_COLUMNS))
-    assert not _ByteSums.fits(torch.zeros(8, _MOST_COLUMNS + 1))
-    assert not _ByteSums.fits(torch.zeros(8, 1, dtype=torch.float64))
+    assert ByteSums.fits(torch.zeros(8, _MOST_COLUMNS))
+    assert not ByteSums.fits(torch.zeros(8, _MOST_COLUMNS + 1))
+    assert not ByteSums.fits(torch.zeros(8, 1, dtype=torch.float64))
 
 
 def _trained(replicas: int = 1) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
@@ -51,29 +49,6 @@ def test_one_query_alone_gets_the_scores_that_it_gets_among_many(replicas):
     for place in (0, 39):
         alone = influence.pairwise((queries[0][place : place + 1], queries[1][place : place + 1])).values
         np.testing.assert_allclose(alone[:, 0], together[:, place], rtol=1e-4, atol=1e-5)
-
-
-def test_words_are_hashed_once_for_the_same_ids_and_again_when_memory_is_short():
-    net, _, _ = _trained()
-    site = Site(masking_of(net), 0)
-    ids, device = torch.arange(50), torch.device("cpu")
-    wanted = Instances(ids, "keep").words(site, device, 40)
-    kept = _KeptWords()
-    first = kept.words(site, device, 40, ids)
-    assert torch.equal(first, wanted)
-    assert kept.words(site, device, 40, ids.clone()) is first
-    assert kept.words(site, device, 40, ids + 1) is not first
-    small = _KeptWords(most_bytes=100)
-    assert small.words(site, device, 40, ids) is not small.words(site, device, 40, ids)
-
-
-def test_the_words_of_two_models_are_not_mixed_up():
-    one, other = _trained()[0], turnover.wrap(torch.nn.Sequential(torch.nn.ReLU()), at=["0"], seed=1)
-    with turnover.instances(range(4)):
-        other(torch.randn(4, 40))
-    kept, ids, device = _KeptWords(), torch.arange(50), torch.device("cpu")
-    found = [kept.words(Site(masking_of(net), 0), device, 40, ids) for net in (one, other)]
-    assert not torch.equal(*found)
 
 
 def test_a_second_question_sees_weights_that_changed_since_the_first():
