@@ -25,9 +25,9 @@ IDS = range(60)
 SCRIPT = """
 import sys, torch
 import turnover.influence._answers as answers
-from turnover.influence.estimate import Original
+from turnover.influence.turnover_dropout import estimator
 answers._IDS_PER_STORED_TILE = 50
-Original.queries_per_block = 3
+estimator.QUERIES_PER_BLOCK = 3
 from tests.influence.models import mlp, trained
 torch.set_num_threads(1)
 torch.manual_seed(0)
