@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.campaign.files import READ_BY_OTHERS, Case, comparable, json_files, parquet_files, separated, shown
 from tests.campaign.trial import Budget, Outcome, Tally, judged, try_generated
 from turnover.runs import RunConfig
+from turnover.runs._reading import read_rows
 from turnover.runs.cleansing import write_cleaned
-from turnover.runs.reading import read_rows
 from turnover.storage import digest_of
 from turnover.ui.web.corrections import Mark, corrected_file
 

@@ -125,12 +125,12 @@ def answers_of(folder: Path) -> Answers:
     found: Answers = {"results": run.about.results, "curves": run.curves.as_dict()}
     found |= {"self-influence": run.self_influence.values, "standard errors": run.self_influence.stderr}
     found |= {"inputs": run.x.numpy(), "targets": run.y.numpy(), "splits": run.splits, "labels": run.label_names}
-    found |= {"predictions": run.probabilities(run.x[:6]), "settings": run.settings, "config": run.config}
+    found |= {"predictions": run.predicted(run.x[:6]), "settings": run.settings, "config": run.config}
     top = run.influence.top((run.x[:2], run.y[:2]), k=5, progress=False)
     found |= {"mean influence": run.mean_influence.values, "held-out predictions": run.out_of_sample.probs}
     found |= {"supporting": top.helpful_ids, "supporting scores": top.helpful_scores}
     found |= {
-        "rows": run.rows.frame.to_json(),
+        "rows": str(run.rows.data.to_pylist()),
         "names": list(run.rows.names),
         "values": np.asarray(run.rows.values),
     }

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from PIL import Image
+from turnover.runs._splits import split_rows
 
 from tests.campaign.trial import Budget, Outcome, Tally, judged, try_generated
 from turnover.runs import Rows, RunConfig, RunFolder
-from turnover.runs._splits import split_rows
-from turnover.runs.reading import read_rows, read_table
+from turnover.runs._reading import read_rows, read_table
 
 Difference = Callable[[Any], str]
 """Says what is wrong with what was read; "" where nothing is."""
@@ -181,8 +181,8 @@ def _table_difference(
         said = " ".join(rows.notes)
         for name, cells in columns.items():
             own = [cells[place] for place in good]
-            if as_written and rows.frame[name].tolist() != own:
-                return f"column {name!r} as it stands: {rows.frame[name].tolist()} in place of {own}"
+            if as_written and rows.data.column(name).to_pylist() != own:
+                return f"column {name!r} as it stands: {rows.data.column(name).to_pylist()} in place of {own}"
             if name == label:
                 continue
             if name not in rows.values.columns:
@@ -483,7 +483,7 @@ def try_damaged_table(case: Case) -> tuple[Outcome, str]:
     with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
         file = Path(held) / case.data
         file.write_bytes(case.files[case.data])
-        return judged(lambda: _unlike_other_readers(read_table(file).frame, file))
+        return judged(lambda: _unlike_other_readers(read_table(file).data.to_pandas(), file))
 
 
 def _unlike_other_readers(frame: pd.DataFrame, file: Path) -> str:

@@ -48,7 +48,7 @@ def test_no_misuse_ends_in_silence(cases):
 
 
 def test_the_judge_of_readers_sees_a_lost_digit(monkeypatch):
-    from turnover.runs.reading import _table_rows
+    from turnover.runs._reading import _table_rows
 
     whole = _table_rows._numbers_or_categories
     monkeypatch.setattr(_table_rows, "_numbers_or_categories", lambda cells: _rounded(whole(cells)))

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pandas
 
 from turnover.errors import ApplicationError, DataFileError
 from turnover.runs import start_run
+from turnover.runs._reading import read_rows
 from turnover.runs.cleansing import (
     _ending_of,
     _no_formula,
@@ -24,7 +24,6 @@ from turnover.runs.cleansing import (
     write_cleansing,
 )
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.rows import read_rows
 from turnover.storage import digest_of
 
 CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'
@@ -257,14 +256,6 @@ def test_an_image_that_two_lines_name_stays_with_the_other_line(tmp_path):
     assert (tmp_path / "clean" / "metadata.csv").read_text() == "file_name,by\n3.png,x\n"
 
 
-def test_a_run_of_0_1_0_that_kept_names_loses_the_lines_that_name_them(tmp_path):
-    lines = [f"{n},{'36'[n % 2]}" for n in range(12)]
-    folder = labeled_images(tmp_path, lines)
-    rows = read(folder, image_size=8)
-    cleaned(replace(rows, origins=rows.names), str(folder), [3], tmp_path / "clean")
-    assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
-
-
 def below(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -321,7 +312,7 @@ def finished(tmp_path_factory):
     ("out", "message"),
     [
         ("data.csv", "is the data itself"),
-        ("run/rows.jsonl.gz", "belongs to the run"),
+        ("run/rows.parquet", "belongs to the run"),
         ("run/run.json", "belongs to the run"),
         ("mine/clean.csv", r"removed.csv' would be overwritten, which no cleansing wrote"),
     ],

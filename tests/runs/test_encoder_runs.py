@@ -10,10 +10,9 @@ import torch
 from turnover.errors import DataFileError, RunError
 from turnover.integrations import TextEncoder
 from turnover.runs import open_run, start_run
-from turnover.runs._packed import PackedTexts
 from turnover.runs.config import RunConfig, unwatched
 from turnover.runs.folder import RunFolder
-from turnover.runs.inputs.inputs import encoded_texts
+from turnover.runs.inputs import encoded_texts
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 
@@ -108,16 +107,16 @@ def test_an_encoder_that_does_not_open_leaves_no_folder(folder, tmp_path):
 def test_features_of_texts_are_computed_once_across_runs(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TURNOVER_CACHE", str(tmp_path / "cache"))
     encoder, texts = TextEncoder(folder), ["the film was dull", "the cast was warm", "the film was dull"]
-    first = encoded_texts(encoder, PackedTexts(texts), unwatched)
+    first = encoded_texts(encoder, texts, unwatched)
     assert torch.allclose(first, encoder.features(texts), atol=1e-6)
     asked = []
     features = TextEncoder.features
     monkeypatch.setattr(
         TextEncoder, "features", lambda self, texts, *more: asked.extend(texts) or features(self, texts, *more)
     )
-    again = encoded_texts(TextEncoder(folder), PackedTexts([*texts[::-1], "the plot was slow"]), unwatched)
+    again = encoded_texts(TextEncoder(folder), [*texts[::-1], "the plot was slow"], unwatched)
     assert asked == ["the plot was slow"]
     assert torch.equal(again[:3], first.flip(0))
     monkeypatch.setenv("TURNOVER_CACHE", "")
-    encoded_texts(encoder, PackedTexts(texts), unwatched)
+    encoded_texts(encoder, texts, unwatched)
     assert sorted(asked[1:]) == sorted(set(texts))

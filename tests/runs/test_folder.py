@@ -93,9 +93,9 @@ def test_settings_that_are_damaged_are_written_again_where_they_are_given_once_m
     assert open_run(folder.path).config == run.config
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.json", "splits.npy"])
+@pytest.mark.parametrize("name", ["rows.parquet", "images.npz"])
 def test_rows_that_are_damaged_are_no_start_for_anything(runs, tmp_path, name):
-    run = runs["table.csv"]
+    run = runs["images"]
     folder = shutil.copytree(run.folder.path, tmp_path / "run")
     flip(folder / name)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -22,7 +22,7 @@ from turnover.runs import (
     run_cleansing,
     start_run,
 )
-from turnover.runs.reading import read_rows
+from turnover.runs._reading import read_rows
 from turnover.ui.web.corrections import MarkBook
 
 
@@ -121,7 +121,7 @@ def test_a_run_learns_standardized_numbers_and_keeps_their_scale(run):
     assert np.isclose(run.about.results["label_mean"], train.mean())
     assert np.isclose(run.about.results["label_deviation"], train.std())
     assert abs(float(run.train_data[1].mean())) < 1e-5
-    predicted, labels = run.numbers(run.data("test")[0]), run.rows.labels[run.places("test")]
+    predicted, labels = run.predicted(run.data("test")[0]), run.rows.labels[run.places("test")]
     assert np.isclose(run.about.results["test_rmse"], np.sqrt(np.square(predicted - labels).mean()))
     assert run.about.results["test_rmse"] < 0.8 * run.about.results["test_baseline_rmse"]
     assert len(run.curves.r2) == len(run.curves.keep)
@@ -132,7 +132,7 @@ def test_a_run_is_the_same_when_it_is_opened_again(run):
     again = open_run(run.folder.path)
     assert again.task.name == "regression"
     assert np.array_equal(again.rows.labels, run.rows.labels)
-    assert np.allclose(again.numbers(again.x), run.numbers(run.x))
+    assert np.allclose(again.predicted(again.x), run.predicted(run.x))
     assert np.allclose(again.wrong_labels.standardized, run.wrong_labels.standardized)
 
 
@@ -148,7 +148,8 @@ def test_likely_label_errors_are_those_far_from_their_held_out_prediction(run):
     assert json.dumps(findings.as_dict(), allow_nan=False)
     # Wrong numbers are found first: half of those that differ much are among as many rows as there are.
     train = run.places("train")
-    wrong = np.abs(run.rows.labels - run.rows.frame["true"].to_numpy(float))[train] > run.examples.labels.deviation
+    true = np.array(run.rows.data.column("true").to_pylist(), float)
+    wrong = np.abs(run.rows.labels - true)[train] > run.examples.labels.deviation
     assert wrong[residuals.order[: int(wrong.sum())]].mean() > 0.5
 
 
@@ -169,7 +170,7 @@ def test_the_largest_errors_are_explained_by_rows_that_raise_and_lower_the_numbe
 def test_scores_are_of_the_number_itself_not_of_its_loss(run):
     rows = run.places("test")[:6]
     by_run = run.influence.pairwise(row_queries(run, rows).inputs, progress=False).values
-    raw = Influence(run.models, train=run.train_data, estimator="tod", measure=prediction)
+    raw = Influence(run.model, train=run.train_data, estimator="tod", measure=prediction)
     masked = raw.pairwise(row_queries(run, rows).inputs, progress=False).values
     assert spearmanr(by_run.ravel(), masked.ravel())[0] > 0.2
 
@@ -199,7 +200,7 @@ def test_texts_are_learned_as_numbers_too(tmp_path):
     config = RunConfig(str(tmp_path / "texts.csv"), text="text", label="score", **SMALL)
     run = start_run(config, tmp_path / "run")
     assert (run.kind, run.task.name) == ("text", "regression")
-    bright, dull = run.numbers(run.inputs(["a bright and warm film", "a dull and flat film"]))
+    bright, dull = run.predicted(run.inputs(["a bright and warm film", "a dull and flat film"]))
     assert bright > dull
     assert find_errors(run, most=1)[0].shared_spans
 

@@ -12,7 +12,7 @@ import torch
 from turnover.errors import DataFileError, RunError
 from turnover.influence import Influence
 from turnover.runs import RunConfig, RunFolder, open_run, start_run
-from turnover.runs import _labeled_rows as labeled_rows
+from turnover.runs import run as run_module
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_run_can_be_opened_again_and_says_the_same(run):
 
 
 def test_predictions_are_asked_of_the_recommended_estimator_and_rows_of_masks(run):
-    recommended = Influence(run.models, train=run.train_data).mean(run.data("validation"), progress=False)
+    recommended = Influence(run.model, train=run.train_data).mean(run.data("validation"), progress=False)
     assert np.allclose(run.mean_influence.values, recommended.values, atol=1e-5)
     assert (run.mean_influence.method, run.self_influence.method) == ("curvature", "tod")
     assert run.influence_on_sets is run.influence  # what is fitted serves both
@@ -84,7 +84,7 @@ def test_no_row_is_in_two_splits_and_scores_have_the_order_of_training_rows(run)
 def test_the_mask_bias_is_corrected_where_that_is_cheap(run, monkeypatch):
     assert run.held_out().path == "flipped view of each row, mask-bias correction by 32 reference examples"
     assert np.allclose(run.held_out().probs, run.out_of_sample.probs, atol=1e-6)
-    monkeypatch.setattr(labeled_rows, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
+    monkeypatch.setattr(run_module, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
     assert run.held_out().path == "flipped view of each row"
 
 
@@ -196,9 +196,9 @@ def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatc
     def fail(*_):
         raise AssertionError("read back")
 
-    monkeypatch.setattr("turnover.runs._labeled_rows.Rows.open", fail)
-    monkeypatch.setattr("turnover.runs._labeled_rows.read_inputs", fail)
-    monkeypatch.setattr("turnover.runs.run.Run.load_model", fail)
+    monkeypatch.setattr("turnover.runs.table.Rows.open", fail)
+    monkeypatch.setattr("turnover.runs.run.read_inputs", fail)
+    monkeypatch.setattr("turnover.runs.run.load", fail)
     monkeypatch.setattr("turnover.scores.Scores.open", fail)
     run = start_run(replace(config, epochs=1, replicas=1, hidden=8), tmp_path / "run")
     assert run.predict(["a film"]).shape == (1, 2)

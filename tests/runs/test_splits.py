@@ -3,35 +3,37 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from turnover.runs._splits import copies_of, draw_rows, split_rows
 
 from turnover.errors import DataFileError
-from turnover.runs._splits import copies_of, draw_rows, split_rows
+from turnover.runs._reading import read_rows
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.rows import read_rows
-from turnover.runs.rows import TO_BE_SPLIT, Rows
+from turnover.runs.table import TO_BE_SPLIT, Rows
 
 CONFIG = RunConfig("rows.csv")
 
 
 def rows_of(labels, *, texts=None, groups=(), fixed=None, kind: Any = "text", values=None):
     labels = np.asarray(labels)
-    texts = [f"text {place}" for place in range(len(labels))] if texts is None else texts
-    return Rows(
+    values = (
+        ([f"text {place}" for place in range(len(labels))] if texts is None else texts) if values is None else values
+    )
+    return Rows.of(
         kind,
-        pd.DataFrame({"label": labels}),
+        pa.table({"label": labels}),
         texts if values is None else values,
         labels,
-        tuple(f"class {number}" for number in range(labels.max() + 1)),
-        "label",
-        "rows.csv",
-        tuple(f"line {place}" for place in range(len(labels))),
-        tuple(range(len(labels))),
-        np.full(len(labels), TO_BE_SPLIT, np.int8) if fixed is None else np.asarray(fixed, np.int8),
-        groups=tuple(groups),
+        [f"class {number}" for number in range(labels.max() + 1)],
+        name="rows.csv",
+        label_column="label",
+        names=[f"line {place}" for place in range(len(labels))],
+        origins=range(len(labels)),
+        splits=np.full(len(labels), TO_BE_SPLIT) if fixed is None else np.asarray(fixed),
+        groups=groups,
     )
 
 
@@ -131,7 +133,7 @@ def test_splits_that_files_gave_hold_and_only_the_others_are_split():
     assert (splits[40:] == 1).all()
     assert np.bincount(splits[:40], minlength=3).tolist() == [36, 0, 4]
     all_given = rows_of(np.arange(50) % 2, fixed=[-1] * 30 + [1] * 10 + [2] * 10)
-    assert np.array_equal(split_rows(all_given, CONFIG), np.maximum(all_given.fixed, 0))
+    assert np.array_equal(split_rows(all_given, CONFIG), np.maximum(all_given.splits, 0))
 
 
 def test_validation_is_taken_from_training_rows_where_a_data_set_brings_none():
@@ -168,12 +170,12 @@ def test_copies_of_texts_images_and_tables_are_found():
     pixels = np.zeros((4, 2, 2, 1), np.uint8)
     pixels[2, 0, 0] = 1
     assert copies_of(rows_of([0] * 4, kind="image", values=pixels)).tolist() == [0, 0, 1, 0]
-    table = pd.DataFrame({"x": [1.0, np.nan, 1.0, np.nan, 3.0], "town": ["Ulm", None, "ulm ", None, "Ulm"]})
+    table = pa.table({"x": [1.0, None, 1.0, None, 3.0], "town": ["Ulm", None, "ulm ", None, "Ulm"]})
     assert copies_of(rows_of([0] * 5, kind="table", values=table)).tolist() == [0, 1, 0, 1, 2]
 
 
 def test_equal_rows_of_a_table_with_few_values_are_no_copies():
-    table = pd.DataFrame({"x": [0.0, 1.0] * 50})
+    table = pa.table({"x": [0.0, 1.0] * 50})
     rows = rows_of(np.arange(100) % 2, kind="table", values=table)
     assert len(set(copies_of(rows))) == 100
     assert np.bincount(split_rows(rows, CONFIG)).tolist() == [80, 10, 10]

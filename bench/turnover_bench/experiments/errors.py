@@ -286,7 +286,7 @@ class Errors:
 def _errors_of(run: Run) -> Errors:
     """Return all errors on test rows, in random order, so that the first are a fair sample."""
     rows = run.places("test")
-    predicted, given = run.probabilities(run.x[rows]).argmax(1), run.rows.labels[rows]
+    predicted, given = run.predicted(run.x[rows]).argmax(1), run.rows.labels[rows]
     wrong = np.random.default_rng(0).permutation(np.flatnonzero(predicted != given))
     return Errors(rows[wrong], predicted[wrong], float((predicted == given).mean()))
 

@@ -149,14 +149,14 @@ class TrainingRecord:
             validation_left_out=self.validation_left_out,
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return what a later `resume` needs, as tensors."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a later `load_state_dict` needs, as tensors."""
         return {"epochs": self.epochs, "full": _tensor(self.full), "validation_full": _tensor(self.validation_full)} | {
             name: None if (value := getattr(self, name)) is None else _tensor(value) for name in _HEADS
         }
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take what `state_dict` returned."""
         self.epochs = int(state["epochs"])
         for name in ("full", "validation_full", *_HEADS):
             value = state[name]

@@ -2,21 +2,25 @@
 
 Owns: reading data, run folders, networks and trainings of runs, cleaned files, the demo's run. Offers: `start_run` and
 `open_run` with `Run` and `RunConfig`; reading and writing of single tables, images and cells; cleansing and retraining
-of a run. Must not know: terminals and pages.
+of a run. Must not know: terminals and pages. Needs the extra `cli`: pyarrow holds tables, pydantic declares what is
+read from files.
 
 | file | content |
 | --- | --- |
 | `config.py`, `folder.py` | settings; names and checksums of files, run.json, the lock, safe reading and writing |
-| `rows.py`, `_packed.py` | rows in one form; many short texts in a few blocks of memory |
-| `_splits.py` | which rows train, validate and test, and which are copies |
-| `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
-| `reading/`, `inputs/` | files to rows; values to tensors |
-| `_labeled_rows.py` | the task of learning labels: data, networks, results |
-| `run.py`, `start.py` | `Run`, `open_run`; `start_run`: from settings to a finished run |
-| `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
+| `files.py` | tables as files: csv, tsv, jsonl, json, parquet |
+| `table.py` | `Rows`: one Arrow table with roles (name, text or cells, label, split, group), kept in the folder |
+| `columns.py`, `images.py` | tables as rows, with labels as classes or numbers; images as rows |
+| `_reading.py`, `_splits.py` | which kind of data it is, and who reads it; which rows train, validate and test |
+| `inputs.py` | values to tensors, and the network that suits them |
+| `tasks.py` | what is learned, classes or numbers: targets, losses, predictions, results |
+| `training.py`, `run.py` | the training, with curves; `Run`, `start_run`, `open_run` |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
 | `cleansing.py` | harmful rows of a run; its data without some rows |
 | `digits.py` | the demo's run, on digits with changed labels |
+
+Data flows one way: `read_rows` gives `Rows`, `fit_inputs` tensors, `fit` a network, `Run.score` scores; each hands on
+what it computed, and a resume reads it from the folder.
 """
 
 from .cleansing import (
@@ -32,26 +36,24 @@ from .cleansing import (
     run_cleansing,
     write_cleansing,
 )
+from .columns import label_text, nearest
 from .config import KINDS, PATHS, Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
-from .folder import RunFolder, changed_data
-from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
-from .networks import REPLICAS
-from .reading import (
+from .files import (
     PARQUET,
     WRITABLE,
     Table,
-    label_text,
-    nearest,
-    need_pillow,
-    parquet_rows,
     quotes_are_text,
-    read_image,
+    rows_of_file,
     same_table,
     separator_of,
     table_bytes,
     text_encoding,
+    with_values,
 )
+from .folder import RunFolder, changed_data
+from .images import need_pillow, read_image
+from .inputs import REPLICAS, Column, ColumnInputs, PixelInputs, checked_cells
 from .retraining import (
     RunEvaluation,
     estimated_seconds,
@@ -60,9 +62,9 @@ from .retraining import (
     run_recipe,
     training_seconds,
 )
-from .rows import SPLITS, Rows
-from .run import Run, open_run
-from .start import start_run
+from .run import Run, open_run, start_run
+from .table import SPLITS, Rows
+from .tasks import Task
 from .training import Curves
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "RunEvaluation",
     "RunFolder",
     "Table",
+    "Task",
     "Watch",
     "changed_data",
     "check_apart",
@@ -103,10 +106,10 @@ __all__ = [
     "nearest",
     "need_pillow",
     "open_run",
-    "parquet_rows",
     "quotes_are_text",
     "read_image",
     "removed_rows",
+    "rows_of_file",
     "run_cleansing",
     "run_digits",
     "run_recipe",
@@ -116,5 +119,6 @@ __all__ = [
     "table_bytes",
     "text_encoding",
     "training_seconds",
+    "with_values",
     "write_cleansing",
 ]

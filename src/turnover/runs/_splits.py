@@ -1,15 +1,15 @@
 """Which rows train, validate and test: classes in proportion, copies and groups on one side; which rows are copies."""
 
 import unicodedata
+from collections.abc import Hashable, Iterable
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
 from turnover.errors import DataFileError
 
 from .config import RunConfig
-from .rows import SPLITS, Rows
+from .table import SPLITS, Rows
 
 _TRAIN = 0
 
@@ -21,7 +21,7 @@ def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
     that repeat each other and rows of one group stay on one side. Where a separate file gave the split, it holds. With
     few rows, validation and test get one of each class as long as that takes no more than a fifth.
     """
-    splits = rows.fixed.astype(np.int8)
+    splits = rows.splits.copy()
     free = np.flatnonzero(splits < 0)
     shares = {1: config.validation, 2: config.test}
     open_splits = [split for split, share in shares.items() if share > 0 and not (splits == split).any()]
@@ -60,19 +60,25 @@ def copies_of(rows: Rows) -> np.ndarray:
 
     Rows of a table of which most repeat another one are no copies: there are just few combinations of values.
     """
+    keys: Iterable[Hashable]
     if rows.kind == "text":
-        hashes = (_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values)
-        keys = np.fromiter(hashes, np.uint64)
+        keys = (_hash(normalized(text).encode("utf-8")) for text in rows.values)
     elif rows.kind == "image":
-        keys = np.array([_hash(np.ascontiguousarray(image).data) for image in rows.values], np.uint64)
+        keys = (_hash(np.ascontiguousarray(image).data) for image in rows.values)
     else:
-        keys = _of_values(rows)
-    _, firsts, numbers = np.unique(keys, return_index=True, return_inverse=True)
-    if rows.kind == "table" and len(firsts) < len(rows) / 2:
-        return np.arange(len(rows))
-    order = np.empty(len(firsts), np.int64)
-    order[np.argsort(firsts)] = np.arange(len(firsts))
-    return order[numbers.reshape(-1)]
+        cells = ([_comparable(cell) for cell in column.to_pylist()] for column in rows.cells.columns)
+        keys = zip(*cells, strict=True)
+    numbers: dict[Hashable, int] = {}
+    copies = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, len(rows))
+    return np.arange(len(rows)) if rows.kind == "table" and len(numbers) < len(rows) / 2 else copies
+
+
+def _hash(content: bytes | memoryview) -> bytes:
+    return blake2b(content, digest_size=8).digest()
+
+
+def _comparable(cell: float | str | None) -> Hashable:
+    return normalized(cell) if isinstance(cell, str) else cell
 
 
 def normalized(text: str) -> str:
@@ -221,19 +227,3 @@ def _checked(splits: np.ndarray, rows: Rows) -> np.ndarray:
             "needs training rows. Give more rows that differ, or a file: --validation-data FILE."
         )
     return splits
-
-
-def _hash(content: bytes | memoryview) -> int:
-    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
-
-
-def _of_values(rows: Rows) -> np.ndarray:
-    import pandas as pd
-    from pandas.util import hash_pandas_object
-
-    table = rows.values.copy()
-    for name in table.columns:
-        if not pd.api.types.is_numeric_dtype(table[name]):
-            table[name] = table[name].map(lambda value: normalized(str(value)), na_action="ignore").astype(object)
-    hashed: Any = hash_pandas_object  # pandas tells no type of it
-    return hashed(table, index=False).to_numpy(np.uint64)

@@ -23,25 +23,25 @@ from turnover.errors import ApplicationError, DataFileError
 from turnover.influence import fingerprint_of
 from turnover.storage import digest_of, from_record, holds, to_record, write_atomically
 
-from .reading import (
-    LABEL_FILES,
+from ._reading import is_saved
+from .files import (
+    JSON_LINES,
     PARQUET,
     WRITABLE,
     Table,
-    arrays_without,
     as_format,
-    images_named_by,
-    is_saved,
-    npz_bytes,
-    parquet_rows,
+    need_pyarrow,
     read_table,
+    rows_of_file,
     same_table,
+    separated_bytes,
     table_bytes,
     text_encoding,
 )
+from .images import LABEL_FILES, arrays_without, images_named_by, npz_bytes
 from .retraining import run_recipe
-from .rows import Rows
 from .run import Run
+from .table import Rows
 
 REMOVED = "removed.csv"
 # In a cleaned folder: the files that were written, so that nothing else is ever replaced.
@@ -51,7 +51,7 @@ _NO_TEST_ROWS = (
     "0.1."
 )
 _LINE_NAMES = ("row", "where", "label", "score", "stderr", "p_value", "significant", "reason")
-_LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
+_LINES = (".csv", ".tsv", ".tab", *JSON_LINES)
 
 
 @dataclass(frozen=True)
@@ -174,18 +174,16 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path, *, raw: bool
 
     Texts of that list that a spreadsheet would take for formulas begin with a quote, unless they are to be `raw`.
     """
-    import pandas as pd
-
     numbers = [row.row for row in removed]
-    said = pd.DataFrame([_line(row) for row in removed], columns=list(_LINE_NAMES))
-    own = run.rows.frame.iloc[numbers].reset_index(drop=True)
+    own = run.rows.records(numbers)
     # A column of the data may have the name of one of ours; the data's own goes by another then.
-    own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
+    names = [*_LINE_NAMES, *(f"data_{name}" if name in _LINE_NAMES else name for name in run.rows.data.column_names)]
+    lines = [[*_line(row), *cells.values()] for row, cells in zip(removed, own, strict=True)]
+    if not raw:
+        names, lines = [_no_formula(name) for name in names], [[_no_formula(cell) for cell in line] for line in lines]
     with run.folder.lock(out, wait=True):
         written = write_cleaned(run.rows, run.config.data, numbers, out, digest=run.data_digest)
-        listed = pd.concat([said, own], axis=1)
-        shown = listed if raw else listed.map(_no_formula).rename(columns=_no_formula)
-        _write_output(out.with_name(REMOVED), table_bytes(shown, ".csv"))
+        _write_output(out.with_name(REMOVED), separated_bytes(names, lines))
     return written
 
 
@@ -200,10 +198,9 @@ def _no_formula(cell: Any) -> Any:
     return cell
 
 
-def _line(row: RemovedRow) -> dict[str, Any]:
+def _line(row: RemovedRow) -> list[Any]:
     why = row.why
-    values = (row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, str(why))
-    return dict(zip(_LINE_NAMES, values, strict=True))
+    return [row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, str(why)]
 
 
 def _ending_of(source: str, rows: Rows) -> str:
@@ -226,15 +223,22 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path, 
         raise DataFileError(f"{str(out)!r} ends with none of {', '.join(WRITABLE)}. Give a file that does: --out FILE.")
     table = same_table(source, digest)
     if table is None:
-        own = rows.own
-        own[list(removed)] = False
-        _write_output(out, table_bytes(as_format(rows.frame.loc[own], source, out.suffix), out.suffix))
+        own = _stay(rows, removed)
+        kept = rows.data.filter(need_pyarrow().array(own))
+        _write_output(out, table_bytes(as_format(kept, source, out.suffix), out.suffix))
         note = f"{source!r} is gone or was changed since the run, so the rows that the run kept were written."
         return CleanedFile(out, int(own.sum()), note)
-    gone = {rows.origins[row] for row in removed}
+    gone = {rows.origin(row) for row in removed}
     stays = np.array([number not in gone for number in table.numbers.tolist()])
     _write_output(out, _shortened(Path(source), table, stays, out.suffix))
     return CleanedFile(out, int(stays.sum()))
+
+
+def _stay(rows: Rows, removed: Collection[int]) -> np.ndarray:
+    """Return which rows of the data itself stay, bool [rows]."""
+    stay = rows.own.copy()
+    stay[list(removed)] = False
+    return stay
 
 
 def _write_output(file: Path, content: bytes) -> None:
@@ -252,9 +256,14 @@ def _shortened(path: Path, table: Table, stays: np.ndarray, ending: str) -> byte
     ending = ending.lower()
     if path.suffix.lower() == ending and ending in _LINES and text_encoding(path) != "utf-16":
         return _without_lines(path.read_bytes(), table, stays)
-    if path.suffix.lower() in PARQUET and ending in PARQUET:
-        return parquet_rows(path, stays)
-    return table_bytes(as_format(table.frame.loc[stays], str(path), ending), ending)
+    if _format(path.suffix) == _format(ending) in (".json", ".parquet"):
+        return rows_of_file(path, stays)
+    kept = table.data.filter(need_pyarrow().array(stays))
+    return table_bytes(as_format(kept, str(path), ending), ending)
+
+
+def _format(ending: str) -> str:
+    return ".parquet" if ending.lower() in PARQUET else ending.lower()
 
 
 def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
@@ -275,10 +284,8 @@ def _images(rows: Rows, source: Path, removed: Collection[int], out: Path, diges
                 f"former ones back, or run again: turnover run {shlex.quote(str(source))} --out NEW"
             )
         return CleanedFile(out, _folder(rows, source, removed, out))
-    gone = {rows.origins[row] for row in removed}
-    own = rows.own
-    own[list(removed)] = False
-    note = ""
+    gone = {rows.origin(row) for row in removed}
+    own, note = _stay(rows, removed), ""
     if digest is not None and source.is_file() and holds(source, digest):
         arrays = arrays_without(source, [int(number) - 1 for number in gone if number is not None])
     else:
@@ -302,7 +309,7 @@ def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> in
     _check_apart(out, source)
     if out.exists():
         _check_written_here(out)
-    gone = {rows.origins[row] for row in removed}
+    gone = {rows.origin(row) for row in removed}
     files = {source / name for name in gone if isinstance(name, str)}
     shortened: dict[str, bytes] = {}
     for labels in (source / name for name in LABEL_FILES if (source / name).is_file()):
@@ -322,9 +329,7 @@ def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> in
         raise DataFileError(
             f"cannot write {str(out)!r}: {error.strerror or error}. Give another: --out DIR."
         ) from error
-    own = rows.own
-    own[list(removed)] = False
-    return int(own.sum())
+    return int(_stay(rows, removed).sum())
 
 
 def _copy_folder(source: Path, out: Path, *, without: Collection[Path], replaced: Mapping[str, bytes]) -> None:

@@ -1,14 +1,19 @@
-"""Settings of a run: everything that decides its result, as a dataclass and as a TOML file."""
+"""Settings of a run: everything that decides its result, as a declared schema and as a TOML file."""
 
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, Protocol, get_args
 
-from turnover.errors import RunError
-from turnover.storage import wrong_types
+from turnover.errors import MissingExtraError, RunError
+
+try:
+    from pydantic import ConfigDict, Field, ValidationError, model_validator
+    from pydantic.dataclasses import dataclass
+except ImportError as error:
+    raise MissingExtraError("runs need pydantic: pip install 'turnover[cli]'.") from error
 
 Kind = Literal["text", "image", "table", "classification", "regression"]
 KINDS = get_args(Kind)
@@ -35,31 +40,30 @@ PATHS = ("data", "validation_data", "test_data", "model")
 """Settings that name a file or folder."""
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
-_AT_LEAST_ONE = ("batch_size", "image_size")
-_OPEN = ("hidden", "replicas", "epochs")
 # A width, a number of epochs or words above this is a slip of the finger, and would end without memory.
 _MOST = 1_000_000
-
+_Share = Annotated[float, Field(gt=0, lt=1)]
+_Count = Annotated[int, Field(ge=1, le=_MOST)]
+_CountOrDefault = Annotated[int, Field(ge=0, le=_MOST)]
+_Rate = Annotated[float, Field(ge=0, le=_MOST)]
 
 # Settings that some kinds of data have no use for, and the kinds that read them.
 _READ_BY: dict[str, tuple[str, ...]] = {
     "text": ("text",),
-    "label": ("text", "image", "table"),
     "columns": ("table",),
-    "group": ("text", "image", "table"),
     "model": ("text",),
     "image_size": ("image",),
 }
 _CALLED = {"text": "texts", "image": "images", "table": "tables"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
 class RunConfig:
     """How data becomes a trained model that can be asked.
 
     Attributes:
-        data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, or the name of a data set
-            on the Hugging Face hub.
+        data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, or the name of a data set on the
+            Hugging Face hub.
         task: kind of data, or whether labels are classes or numbers; None: auto-detected.
         text: column of texts.
         label: column of labels.
@@ -96,46 +100,41 @@ class RunConfig:
     group: str | None = None
     validation_data: str | None = None
     test_data: str | None = None
-    validation: float = 0.1
-    test: float = 0.1
-    max_rows: int | None = None
+    validation: _Share = 0.1
+    test: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    max_rows: Annotated[int, Field(ge=1)] | None = None
     skip_bad: bool = False
     model: str | None = None
-    adapters: int = 0
-    hidden: int = 0
-    replicas: int = 0
-    keep: float = 0.5
-    epochs: int = 0
-    batch_size: int = 64
-    learning_rate: float = 0.0
-    weight_decay: float = 1e-4
+    adapters: _CountOrDefault = 0
+    hidden: _CountOrDefault = 0
+    replicas: _CountOrDefault = 0
+    keep: _Share = 0.5
+    epochs: _CountOrDefault = 0
+    batch_size: _Count = 64
+    learning_rate: _Rate = 0.0
+    weight_decay: _Rate = 1e-4
     balance: bool = True
-    image_size: int = 32
-    seed: int = 0
+    image_size: _Count = 32
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _all_problems(cls, values: Any, make: Any) -> Any:
+        """Reject settings that cannot be run, all problems at once."""
+        try:
+            return make(values)
+        except ValidationError as error:
+            if any(problem["loc"] == ("task",) and problem["input"] == "lm" for problem in error.errors()):
+                raise RunError(f"--task lm {LANGUAGE_MODELS}") from None
+            problems = [
+                f"{problem['loc'][0]} {problem['msg'].replace('Input should be', 'must be')}, got {problem['input']!r}"
+                for problem in error.errors()
+            ]
+            raise RunError(f"these settings cannot be run: {'; '.join(problems)}.") from None
 
     def __post_init__(self) -> None:
-        """Reject settings that cannot be run, all problems at once."""
-        if self.task == "lm":
-            raise RunError(f"--task lm {LANGUAGE_MODELS}")
-        if wrong := wrong_types(self):
-            raise RunError(f"these settings cannot be run: values of the wrong type: {', '.join(wrong)}.")
-        if unusable := [f"{name} {problem}" for name in PATHS if (problem := unusable_path(getattr(self, name)))]:
-            raise RunError(f"these settings cannot be run: {'; '.join(unusable)}. Give another name.")
-        checks = [
-            ("task", self.task is None or self.task in KINDS, f"one of {', '.join(KINDS)}"),
-            ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
-            ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
-            ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),
-            ("keep", 0 < self.keep < 1, "a share between 0 and 1, such as 0.5"),
-            ("learning_rate", 0 <= self.learning_rate <= _MOST, f"a number above 0, at most {_MOST:,}"),
-            ("weight_decay", 0 <= self.weight_decay <= _MOST, f"a number from 0 to {_MOST:,}"),
-            ("adapters", 0 <= self.adapters <= _MOST, "a width, such as 64, or 0 for none"),
-            ("seed", 0 <= self.seed < 2**31, "an integer from 0 to 2147483647"),
-            *((name, getattr(self, name) >= 1, "an integer >= 1") for name in _AT_LEAST_ONE),
-            *((name, getattr(self, name) >= 0, "an integer >= 1, or 0 for the default") for name in _OPEN),
-            *((name, getattr(self, name) <= _MOST, f"at most {_MOST:,}") for name in (*_AT_LEAST_ONE, *_OPEN)),
-        ]
-        problems = [f"{name} must be {need}, got {getattr(self, name)!r}" for name, holds, need in checks if not holds]
+        """Reject settings that contradict each other, and names that no file can have."""
+        problems = [f"{name} {problem}" for name in PATHS if (problem := unusable_path(getattr(self, name)))]
         if self.validation + self.test >= 1:
             problems.append("validation and test together leave no rows for training")
         if self.adapters and self.model is None:
@@ -146,6 +145,12 @@ class RunConfig:
             )
         if problems:
             raise RunError(f"these settings cannot be run: {'; '.join(problems)}.")
+
+    @property
+    def split_files(self) -> list[tuple[int, str]]:
+        """Return the files of validation and test rows with the split, 1 or 2, that each is."""
+        files = ((1, self.validation_data), (2, self.test_data))
+        return [(split, file) for split, file in files if file is not None]
 
     def check_kind(self, kind: str) -> None:
         """Reject settings of a new run that this kind of data, "text", "image" or "table", has no use for."""
@@ -174,11 +179,8 @@ class RunConfig:
         if unknown or "data" not in values:
             missing = "no setting 'data'" if not unknown else f"unknown settings {', '.join(unknown)}"
             raise RunError(f"{source} has {missing}. The settings of a run are {', '.join(sorted(known))}.")
-        try:
-            plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-            return cls(**plain)
-        except TypeError as error:
-            raise RunError(f"{source} has a setting of the wrong type: {error}.") from error
+        plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**plain)
 
     @classmethod
     def read(cls, file: Path | str) -> "RunConfig":

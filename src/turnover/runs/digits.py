@@ -11,9 +11,8 @@ from turnover.errors import MissingExtraError, RunError
 
 from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder, changed_data
-from .reading import npz_bytes
-from .run import Run
-from .start import start_run
+from .images import npz_bytes
+from .run import Run, start_run
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from turnover._version import __version__
 from turnover.errors import DataFileError, RunError, SavedModelError, StoreError, StoreLockedError, TurnOverError
@@ -35,11 +37,10 @@ from turnover.storage import (
     sha256_of,
     to_record,
     write_atomically,
-    wrong_types,
 )
 
 _FORMAT = 1
-_ROWS = ("rows.jsonl.gz", "images.npz", "rows.json", "splits.npy", "config.toml")
+_ROWS = ("rows.parquet", "images.npz", "config.toml")
 _INPUTS = ("inputs.json", "features.npy")
 _TRAINED = ("model", "curves.json", "record.npz", "training.pt")
 _SCORES = ("scores",)
@@ -55,7 +56,7 @@ _CHANCE = 0.05
 State = Literal["begun", "trained", "complete"]
 
 
-@dataclass
+@dataclass(config=ConfigDict(strict=True, extra="forbid"))
 class About:
     """What run.json says."""
 
@@ -94,7 +95,8 @@ class RunFolder:
         self.path = Path(path)
         self.config = self.path / "config.toml"
         self.about = self.path / "run.json"
-        self.splits = self.path / "splits.npy"
+        self.rows = self.path / "rows.parquet"
+        self.images = self.path / "images.npz"
         self.inputs = self.path / "inputs.json"
         self.features = self.path / "features.npy"
         self.model = self.path / "model"
@@ -292,10 +294,7 @@ class RunFolder:
             if not values:
                 raise ValueError("its checksum is that of another content")
             del values["format"]
-            about = About(**values)
-            if wrong := wrong_types(about):
-                raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
-            return about
+            return About(**values)
 
 
 def digests_of(paths: Iterable[str | None]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import Metric, Table, View, evaluate, find_method
@@ -17,7 +16,6 @@ from turnover.training import TrainingRecipe
 
 from .config import RunConfig
 from .inputs import Inputs
-from .networks import masked_network, plain_network
 from .run import Run
 
 # Steps of a training that are measured to estimate the whole.
@@ -30,29 +28,15 @@ class _BuildNetwork:
 
     config: RunConfig
     inputs: Inputs
-    classes: int
+    outputs: int
     masked: bool
 
     def __call__(self) -> nn.Module:
         """Return the network."""
         # A recipe seeds torch before it builds; the settings would otherwise give every training the same start.
         config = replace(self.config, seed=torch.initial_seed() % 2**31)
-        network = (masked_network if self.masked else plain_network)(config, self.inputs, self.classes)
+        network = (self.inputs.masked if self.masked else self.inputs.plain)(config, self.outputs)
         return network.to(preferred_device())
-
-
-@dataclass(frozen=True)
-class _RowLoss:
-    """Cross-entropy of each row, rare classes weighted as in the run; of numbers the squared error."""
-
-    weights: Tensor | None
-
-    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the losses [rows]."""
-        if targets.is_floating_point():
-            return (outputs.squeeze(-1) - targets).square()
-        weights = None if self.weights is None else self.weights.to(outputs.device)
-        return functional.cross_entropy(outputs, targets, weight=weights, reduction="none")
 
 
 def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
@@ -63,7 +47,7 @@ def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
         _BuildNetwork(settings, run.preparation, run.task.outputs, masked),
         x,
         y,
-        loss=_RowLoss(run.task.loss_weights),
+        loss=run.task.losses,
         optimizer=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -156,18 +140,14 @@ def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
     truth = what.truth
     if truth is None:
         return None
-    if truth not in run.rows.frame.columns:
-        known = ", ".join(repr(str(name)) for name in run.rows.frame.columns)
+    data = run.rows.data
+    if truth not in data.column_names:
+        known = ", ".join(map(repr, data.column_names))
         raise ApplicationError(f"there is no column {truth!r} of true labels. The columns are {known}.")
     places = run.places("train")
-    if run.rows.numeric:
-        try:
-            true_numbers = run.rows.frame[truth].iloc[places].to_numpy(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ApplicationError(
-                f"the column {truth!r} of true labels has cells that are no numbers: {error}."
-            ) from error
-        return true_numbers != run.rows.labels[places]
-    true = run.rows.frame[truth].iloc[places].astype(str).str.strip().to_numpy()
-    given = np.array([run.label_names[number] for number in run.rows.labels[places]])
-    return given != true
+    try:
+        return run.task.wrong(run.rows, places, data.column(truth).take(places).to_pylist())
+    except (TypeError, ValueError) as error:
+        raise ApplicationError(
+            f"the column {truth!r} of true labels has cells that are no numbers: {error}."
+        ) from error

@@ -1,62 +1,59 @@
-"""A run: its data, models, learning curves and scores, in memory and in a folder."""
+"""A run: from settings to rows, inputs, a trained network and its scores, in memory and in a folder, and resumed."""
 
 import os
 import warnings
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from turnover.applications import (
+    FEWEST_VALIDATION,
     Examples,
     RowRecord,
+    TrainingRecord,
     WrongLabels,
     chance_p_value,
-    prediction,
     wrong_labels,
 )
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import EstimatorOption, Executor, Influence, MeasureOption
-from turnover.layers import device_of, find_root, masking_of, preferred_device
+from turnover.influence import Executor, Influence
+from turnover.integrations import TextEncoder
+from turnover.layers import find_root, masking_of, preferred_device
 from turnover.scores import OutOfSample, Scores
-from turnover.wrapping import load
+from turnover.wrapping import load, save
 
-from ._labeled_rows import LabeledRows
-from .config import RunConfig, Watch, unwatched
-from .folder import About, RunFolder, changed_data
-from .inputs import Inputs
-from .rows import SPLITS, Rows, Split
-from .training import Curves, predicted_numbers
+from ._reading import read_rows
+from ._splits import split_rows
+from .config import RunConfig, Watch, unusable_path, unwatched
+from .folder import About, RunFolder, changed_data, digests_of
+from .inputs import Inputs, fit_inputs, inputs_of_rows, read_inputs, settings_for
+from .table import SPLITS, Rows, Split
+from .tasks import Classification, Regression, task_of
+from .training import Curves, fit
 
-_MOST_VALIDATION = 500
 _ENOUGH_FOR_CHANCE = 20  # rows; of fewer, good predictions cannot be told from lucky ones
-
-_SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
-    "self_influence": Scores,
-    "mean_influence": Scores,
-    "out_of_sample": OutOfSample,
+# The mask bias is measured on so many reference examples, in runs of at most so many training rows: with more, masks
+# cannot tell their labels.
+_REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
+_SCORES: dict[str, tuple[type[Scores] | type[OutOfSample], str]] = {
+    "self_influence": (Scores, "self.npz"),
+    "out_of_sample": (OutOfSample, "held_out.npz"),
+    "mean_influence": (Scores, "mean.npz"),
 }
-Task = LabeledRows
-"""What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
-`ids`, `_splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
-(`results`); `score_names` is what `Run.score` computes."""
-
-_TaskT = TypeVar("_TaskT", bound=Task)
 
 
-class Run(Generic[_TaskT]):
-    """A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used."""
+class Run:
+    """A run: its data, model, learning curves and scores. What is not in memory is opened when it is first used."""
 
     executor: Executor | None = None
     """Who computes scores; None: this process."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: _TaskT) -> None:
-        self.folder, self.config, self.about, self.task = folder, config, about, task
+    def __init__(self, folder: RunFolder, config: RunConfig, about: About) -> None:
+        self.folder, self.config, self.about = folder, config, about
         self._scores: dict[str, Any] = {}
 
     @property
@@ -73,67 +70,59 @@ class Run(Generic[_TaskT]):
         """Return the SHA-256 of the data as it was read; None: it was not known, or is on the hub."""
         return self.about.data.get(self.config.data)
 
-    @property
-    def settings(self) -> RunConfig:
-        """Return the settings with the defaults in place of what was left open."""
-        return self.task.settings
+    # Rows and inputs
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Return all rows, in the order of their file."""
+        return Rows.open(self.folder)
 
     @property
     def kind(self) -> str:
         """Return the kind of data: "text", "image" or "table"."""
-        return self.task.kind
-
-    @property
-    def rows(self) -> Rows:
-        """Return all rows, in the order of their file."""
-        return self.task.rows
-
-    @property
-    def examples(self) -> Examples:
-        """Return the rows as findings speak of them."""
-        return self._examples
+        return self.rows.kind
 
     @cached_property
-    def _examples(self) -> Examples:
-        return replace(self.task.examples, wrong_labels=self.wrong_labels)
-
-    @cached_property
-    def wrong_labels(self) -> WrongLabels:
-        """Return how probably each training label is wrong: by the record of the training, or held-out predictions."""
-        if not self.folder.record.exists():
-            return self.task.examples.train_labels.beside(self.out_of_sample.probs)
-        with self.folder.reading(self.folder.record):
-            return wrong_labels(RowRecord.open(self.folder.record))
-
-    @property
-    def preparation(self) -> Inputs:
-        """Return how values become inputs."""
-        return self.task.preparation
+    def task(self) -> Classification | Regression:
+        """Return what is learned: classes or numbers."""
+        return task_of(self.rows, self.config)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Return the names of the classes."""
-        return self.task.label_names
+        """Return the names of the classes; none where labels are numbers."""
+        return self.rows.label_names
 
     @property
     def splits(self) -> np.ndarray:
         """Return the split of each row, as index into SPLITS."""
-        return self.task.splits
+        return self.rows.splits
 
-    @property
+    @cached_property
     def ids(self) -> np.ndarray:
         """Return the instance id of each row: its number, or that of its group."""
-        return self.task.ids
+        if not self.rows.groups:
+            return np.arange(len(self.rows))
+        return np.unique(np.array(list(self.rows.groups), dtype=object).astype(str), return_inverse=True)[1].reshape(-1)
 
-    @property
+    @cached_property
+    def preparation(self) -> Inputs:
+        """Return how values become inputs."""
+        return read_inputs(self.folder)
+
+    @cached_property
+    def settings(self) -> RunConfig:
+        """Return the settings with the defaults in place of what was left open."""
+        return settings_for(self.config, self.preparation, len(self.places("train")), self.task.most_epochs)
+
+    @cached_property
     def x(self) -> Tensor:
         """Return the inputs of all rows."""
-        return self.task.x
+        return inputs_of_rows(self.preparation, self.rows, self.folder)
 
-    @property
+    @cached_property
     def y(self) -> Tensor:
         """Return the class numbers of all rows, or their standardized numbers."""
-        return self.task.y
+        return self.task.targets(self.rows.labels)
 
     def places(self, split: Split) -> np.ndarray:
         """Return the numbers of the rows of a split."""
@@ -152,20 +141,36 @@ class Run(Generic[_TaskT]):
         return *self.data("train"), torch.from_numpy(self.ids[self.places("train")])
 
     @cached_property
-    def curves(self) -> Curves:
-        """Return the learning curves, of several models their mean."""
-        with self.folder.reading(self.folder.curves):
-            return Curves.read(self.folder.curves)
+    def examples(self) -> Examples:
+        """Return the rows as findings speak of them."""
+        rows = self.rows
+        about = rows.kind, rows.values, rows.names, self.task.labels, np.array(SPLITS)[self.splits], self.ids
+        return Examples(*about, rows.groups, wrong_labels=self.wrong_labels)
 
     @cached_property
-    def models(self) -> list[nn.Module]:
-        """Return the trained models: one, whose replicas have masks of their own."""
-        return [self.load_model(kept) for kept in self.task.model_folders]
+    def wrong_labels(self) -> WrongLabels:
+        """Return how probably each training label is wrong: by the record of the training, or held-out predictions."""
+        if not self.folder.record.exists():
+            return self.task.labels.among(self.places("train")).beside(self.out_of_sample.probs)
+        with self.folder.reading(self.folder.record):
+            return wrong_labels(RowRecord.open(self.folder.record))
 
-    @property
+    # The network
+
+    @cached_property
     def model(self) -> nn.Module:
-        """Return the trained model, of several the first."""
-        return self.models[0]
+        """Return the trained network."""
+        plain = self.preparation.plain(self.settings, self.task.outputs)
+        try:
+            return load(self.folder.model, model=plain).eval().to(preferred_device())
+        except SavedModelError as error:
+            raise RunError(f"{error.problem.removesuffix('.')}. Run it again: {self.folder.again}") from error
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Return the learning curves."""
+        with self.folder.reading(self.folder.curves):
+            return Curves.read(self.folder.curves)
 
     @property
     def width(self) -> int:
@@ -175,48 +180,9 @@ class Run(Generic[_TaskT]):
         assert width is not None, "a trained model has masks, and knows their widths"
         return width
 
-    def load_model(self, kept: Path) -> nn.Module:
-        """Return a trained model from its folder."""
-        try:
-            return load(kept, model=self.task.plain_network()).eval().to(preferred_device())
-        except SavedModelError as error:
-            raise RunError(f"{error.problem.removesuffix('.')}. Run it again: {self.folder.again}") from error
-
-    @cached_property
-    def influence(self) -> Influence:
-        """Return the engine for questions about predictions: about the loss at a label, or about a number itself."""
-        return self._engine(self.task.estimator, "loss" if self.task.scale is None else prediction)
-
-    @cached_property
-    def influence_on_sets(self) -> Influence:
-        """Return the engine for questions about sets of predictions, each of which counts equally."""
-        same = self.task.estimator_of_means == self.task.estimator and self.task.scale is None
-        return self.influence if same else self._engine(self.task.estimator_of_means, "loss")
-
-    def _engine(self, estimator: EstimatorOption, measure: MeasureOption) -> Influence:
-        models = [self.task.asked_model(model) for model in self.models]
-        options = {"estimator": estimator, "measure": measure, "executor": self.executor}
-        influence = Influence(models, train=self.train_data, **options)
-        influence.take_fit(self.folder.scores)
-        return influence
-
-    @property
-    def mean_queries(self) -> tuple[Tensor, Tensor]:
-        """Return the validation rows that mean influence is on: all, where any number takes one pass, else some."""
-        kept = self._scores.get("mean_influence")
-        if kept is None and self._file("mean_influence").exists():
-            kept = self.mean_influence
-        in_one_pass = self.task.estimator_of_means == "auto" if kept is None else kept.method == "curvature"
-        return self.data("validation", most=None if in_one_pass else _MOST_VALIDATION)
-
-    @cached_property
-    def raw_influence(self) -> Influence:
-        """Return the engine of the original estimator, for questions about training rows themselves."""
-        return Influence(self.models, train=self.train_data, estimator="tod", executor=self.executor)
-
     def inputs(self, values: Any) -> Tensor:
         """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
-        return self.task.inputs(values)
+        return self.preparation(values)
 
     def predict(self, values: Any) -> np.ndarray:
         """Return the probabilities [values, classes] that the full network gives new values, or numbers [values]."""
@@ -224,31 +190,42 @@ class Run(Generic[_TaskT]):
 
     def predicted(self, x: Tensor) -> np.ndarray:
         """Return the probabilities [rows, classes] that the full network gives inputs, or numbers [rows]."""
-        return self.probabilities(x) if self.task.scale is None else self.numbers(x)
+        return self.task.predicted(self.model, x)
 
-    @torch.no_grad()
-    def probabilities(self, x: Tensor) -> np.ndarray:
-        """Return the probabilities [rows, classes] that the full network gives inputs; of several models the mean."""
-        if not len(x):
-            return np.empty((0, len(self.label_names)), np.float32)
-        device = device_of(self.model)
-        parts = [
-            torch.stack([functional.softmax(model(part.to(device)), dim=1) for model in self.models]).mean(0).cpu()
-            for part in x.split(1024)
-        ]
-        return torch.cat(parts).numpy()
+    # Scores
 
-    def numbers(self, x: Tensor) -> np.ndarray:
-        """Return the numbers [rows] that the full network of a regression predicts for inputs."""
-        assert self.task.scale is not None, "the run learned classes"
-        return self.task.scale.restored(predicted_numbers(self.model, x).numpy()) if len(x) else np.empty(0)
+    @cached_property
+    def influence(self) -> Influence:
+        """Return the engine for questions about predictions: about the loss at a label, or about a number itself."""
+        return self._engine(self.task.measure)
+
+    @cached_property
+    def influence_on_sets(self) -> Influence:
+        """Return the engine for questions about sets of predictions, each of which counts equally."""
+        return self.influence if self.task.measure == "loss" else self._engine("loss")
+
+    def _engine(self, measure: Any) -> Influence:
+        asked = self.preparation.asked(self.model)
+        influence = Influence(asked, train=self.train_data, measure=measure, executor=self.executor)
+        influence.take_fit(self.folder.scores)
+        return influence
+
+    @property
+    def mean_queries(self) -> tuple[Tensor, Tensor]:
+        """Return the validation rows that mean influence is on."""
+        return self.data("validation")
+
+    @cached_property
+    def raw_influence(self) -> Influence:
+        """Return the engine of the original estimator, for questions about training rows themselves."""
+        return Influence(self.model, train=self.train_data, estimator="tod", executor=self.executor)
 
     def held_out(self, rows: Any = None) -> OutOfSample:
-        """Return held-out predictions of rows, by default the training rows, with the task's mask-bias correction."""
-        predicted = self.raw_influence.out_of_sample(rows, references=self.task.references, progress=False)
-        if self.task.scale is None:
-            return predicted
-        return OutOfSample(self.task.scale.restored(predicted.replicas), ids=predicted.ids, path=predicted.path)
+        """Return held-out predictions of rows, by default the training rows, with mask-bias correction where cheap."""
+        train = len(self.train_data[1])
+        cheap = self.preparation.references and 1 < train <= _MOST_WITH_REFERENCES
+        references = _REFERENCES if cheap else 0
+        return self.task.held_out(self.raw_influence.out_of_sample(rows, references=references, progress=False))
 
     @property
     def self_influence(self) -> Scores:
@@ -265,6 +242,21 @@ class Run(Generic[_TaskT]):
         """Return the held-out prediction of each training row."""
         return self._kept("out_of_sample")
 
+    def _kept(self, name: str) -> Any:
+        """Return scores that were computed before."""
+        if name not in self._scores:
+            kind, file = _SCORES[name][0], self.folder.scores / _SCORES[name][1]
+            if not file.exists():
+                raise RunError(
+                    f"the run in {str(self.folder.path)!r} has no {name.replace('_', ' ')} yet. Compute it: "
+                    f"run.score(), or {self.folder.resume}"
+                )
+            try:
+                self._scores[name] = kind.open(file)
+            except StoreError as error:
+                raise RunError(f"{error} Run it again: {self.folder.again}") from error
+        return self._scores[name]
+
     def score(self, *, watch: Watch = unwatched) -> None:
         """Compute all scores that are missing and keep them, then write the results: the run is finished."""
         with self.folder.lock():
@@ -272,69 +264,48 @@ class Run(Generic[_TaskT]):
 
     def score_locked(self, *, watch: Watch = unwatched) -> None:
         """Do what `score` does, for a caller that has the lock of the folder."""
-        names = self.task.score_names
+        compute = {
+            "self_influence": lambda: self.raw_influence.self_influence(progress=False),
+            "out_of_sample": self.held_out,
+            "mean_influence": lambda: self.influence_on_sets.mean(self.mean_queries, progress=False),
+        }
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
-            for done, name in enumerate(names):
-                watch("scoring", done, len(names), name.replace("_", " "))
-                if name not in self._scores and not self._file(name).exists():
-                    self._scores[name] = self._computed(name)
-                    with self.folder.writing(self._file(name)):
-                        self._scores[name].save(self._file(name))
+            for done, (name, computed) in enumerate(compute.items()):
+                watch("scoring", done, len(compute), name.replace("_", " "))
+                file = self.folder.scores / _SCORES[name][1]
+                if name not in self._scores and not file.exists():
+                    self._scores[name] = computed()
+                    with self.folder.writing(file):
+                        self._scores[name].save(file)
                     self.folder.write_about(self.about)
             with self.folder.writing(self.folder.scores):
                 self.influence.keep_fit(self.folder.scores)
             self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
-            watch("scoring", len(names), len(names))
+            watch("scoring", len(compute), len(compute))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(
                 "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
             )
-        self.about.results = {**self.task.results(self.models, self.self_influence), **self._chance()}
+        self.about.results = self._results()
         self.about.state = "complete"
         self.folder.write_about(self.about)
 
-    def _chance(self) -> dict[str, float]:
-        """Return how probably validation and test rows are predicted as well by chance, where they can tell."""
+    def _results(self) -> dict[str, float]:
+        """Return how well rows of each split are predicted, and how probably as well by chance, where they can tell."""
+        results = self.task.baseline(self.train_data[1])
+        for split in SPLITS[1:]:
+            if len(self.places(split)):
+                found = self.task.results(self.model, *self.data(split))
+                results |= {f"{split}_{name}": value for name, value in found.items()}
         places = np.concatenate([self.places("validation"), self.places("test")])
-        if len(places) < _ENOUGH_FOR_CHANCE:
-            return {}
-        return {"chance_p_value": chance_p_value(self.predicted(self.x[places]), self.rows.labels[places])}
-
-    def _computed(self, name: str) -> Any:
-        if name == "self_influence":
-            return self.raw_influence.self_influence(progress=False)
-        if name == "out_of_sample":
-            return self.held_out()
-        return self.influence_on_sets.mean(self.mean_queries, progress=False)
-
-    def _file(self, name: str) -> Path:
-        names = {"self_influence": "self.npz", "mean_influence": "mean.npz", "out_of_sample": "held_out.npz"}
-        return self.folder.scores / names[name]
-
-    def _kept(self, name: str) -> Any:
-        """Return scores that were computed before."""
-        if name not in self._scores:
-            if name not in self.task.score_names:
-                raise RunError(f"a run with the task {self.task.name!r} has no {name.replace('_', ' ')}.")
-            if not self._file(name).exists():
-                raise RunError(
-                    f"the run in {str(self.folder.path)!r} has no {name.replace('_', ' ')} yet. Compute it: "
-                    f"run.score(), or {self.folder.resume}"
-                )
-            try:
-                self._scores[name] = _SCORE_TYPES[name].open(self._file(name))
-            except StoreError as error:
-                raise RunError(f"{error} Run it again: {self.folder.again}") from error
-        return self._scores[name]
+        if len(places) >= _ENOUGH_FOR_CHANCE:
+            predicted = self.predicted(self.x[places])
+            results["chance_p_value"] = chance_p_value(predicted, self.rows.labels[places])
+        return results
 
 
-def run_in(folder: RunFolder, config: RunConfig, about: About) -> Run[Any]:
-    """Return the run of these settings."""
-    return Run(folder, config, about, LabeledRows(config, folder))
-
-
-def open_run(folder: str | os.PathLike[str], *, executor: Executor | None = None) -> Run[Any]:
+def open_run(folder: str | os.PathLike[str], *, executor: Executor | None = None) -> Run:
     """Return a finished run; the executor computes further scores."""
     where = RunFolder(Path(folder))
     about = where.read_about()
@@ -343,6 +314,117 @@ def open_run(folder: str | os.PathLike[str], *, executor: Executor | None = None
             f"the run in {str(folder)!r} is not finished (its state is {about.state!r}). Resume it: {where.resume}"
         )
     where.check(about)
-    run = run_in(where, RunConfig.read(where.config), about)
+    run = Run(where, RunConfig.read(where.config), about)
     run.executor = executor
     return run
+
+
+def start_run(
+    config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = unwatched, executor: Executor | None = None
+) -> Run:
+    """Read, train and score; resume what an earlier call with the same settings left.
+
+    `watch` is called as a stage makes progress. The executor computes scores.
+    """
+    if problem := unusable_path(os.fspath(out)):
+        raise RunError(f"the folder {problem}. Give another: --out NEW.")
+    folder = RunFolder(Path(out))
+    run = _begun(config, folder)
+    if run is not None and run.complete and not folder.damaged(run.about):
+        run.executor = executor
+        return run
+    with folder.lock():
+        run = _begun(config, folder)  # another process may have written to it meanwhile
+        if run is None:
+            run = Run(folder, config, About.of_new_run())
+            with run.about.timed("reading"):
+                _read(run, watch)
+        else:
+            folder.repair(run.about, settings=config.as_toml())
+        run.executor = executor
+        if not folder.inputs.exists():
+            with run.about.timed("features"):
+                run.preparation, run.x = fit_inputs(config, run.rows, folder, watch)
+        if run.about.state == "begun":
+            with run.about.timed("training"):
+                _train(run, watch)
+            run.about.state = "trained"
+            folder.write_about(run.about)
+        if not run.complete:
+            run.score_locked(watch=watch)
+    return run
+
+
+def _begun(config: RunConfig, folder: RunFolder) -> Run | None:
+    """Return the run that settings began in a folder; None: there is no such folder yet."""
+    if not folder.about.exists():
+        if folder.is_new():
+            return None
+        raise RunError(f"{str(folder.path)!r} exists and is not a run. Give a new or empty folder: --out NEW.")
+    run = Run(folder, config, folder.read_about())
+    former = config if folder.holds_settings(run.about, config.as_toml()) else RunConfig.read(folder.config)
+    changed = [
+        f"{name} {_setting(name, getattr(former, name))} there, {_setting(name, value)} here"
+        for name, value in config.as_dict().items()
+        if former.as_dict()[name] != value
+    ]
+    if changed:
+        raise RunError(
+            f"{str(folder.path)!r} holds a run with other settings ({'; '.join(changed)}). Give another folder: "
+            "--out NEW."
+        )
+    if files := changed_data(run.about):
+        raise RunError(
+            f"{' and '.join(map(repr, files))} changed since the run in {str(folder.path)!r} was made, which knows the "
+            "former content only. Run on the new one in another folder: --out NEW."
+        )
+    return run
+
+
+def _setting(name: str, value: object) -> str:
+    """Return a setting as a message shows it: None, and 0 where it means so, as the default that it stands for."""
+    chosen_by_data = {"hidden", "replicas", "epochs", "learning_rate"}
+    return "default" if value is None or (value == 0 and name in chosen_by_data) else repr(value)
+
+
+def _read(run: Run, watch: Watch) -> None:
+    """Read and split the rows of a new run, and keep them."""
+    config, folder, about = run.config, run.folder, run.about
+    watch("reading", 0, 1)
+    about.data = digests_of((config.data, config.validation_data, config.test_data))
+    rows = read_rows(config, watch=watch)
+    config.check_kind(rows.kind)
+    if config.group is not None and not rows.groups:
+        raise RunError(f"{config.data!r} has no columns, and so no groups. Leave out: --group.")
+    if config.model is not None:
+        _ = TextEncoder(config.model).width  # one that does not open must not leave a folder behind
+    rows = rows.with_splits(split_rows(rows, config))
+    run.rows = rows.with_bytes(rows.splits == 0)
+    about.notes = list(run.rows.notes)
+    watch("reading", 1, 1)
+    run.rows.save(folder)
+    folder.write(folder.config, config.as_toml())
+    folder.write_about(about)
+
+
+def _train(run: Run, watch: Watch) -> None:
+    """Train the network and keep it, with its curves and the record of its training."""
+    folder, task, settings = run.folder, run.task, run.settings
+    watch("preparing the training", 0, 1)
+    validation, record = run.data("validation"), None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = run.preparation.masked(settings, task.outputs).to(preferred_device())
+        if task.recorded and len(validation[1]) >= FEWEST_VALIDATION:
+            record = TrainingRecord(model, train=run.train_data, validation=validation)
+        train = run.train_data
+        how: dict[str, Any] = {"record": record, "saved": folder.training, "watch": watch}
+        run.curves = fit(model, task, train, validation, settings, **how)
+    with folder.writing(folder.model):
+        save(model, folder.model)
+    if record is not None:
+        with folder.writing(folder.record):
+            record.finish().save(folder.record)
+    folder.write(folder.curves, run.curves.as_json())
+    folder.training.unlink(missing_ok=True)
+    run.model = model

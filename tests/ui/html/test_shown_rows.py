@@ -8,7 +8,7 @@ from turnover.ui.html import shown_row
 def test_rows_are_shown_with_their_split_and_label(table_run):
     row = shown_row(table_run.examples, 3)
     assert dict(row.cells)["weight"] == "missing"
-    assert row.label == table_run.rows.frame["kind"].iloc[3]
+    assert row.label == table_run.rows.data.column("kind")[3].as_py()
     assert 3 in table_run.places(row.split)
 
 

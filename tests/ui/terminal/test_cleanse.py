@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.ui.terminal.conftest import rejected
-from turnover.runs import RunFolder
+from turnover.runs import RunFolder, open_run
 
 
 def test_the_cleaned_file_is_the_original_without_the_removed_lines(turnover_, text_run):
@@ -34,7 +34,7 @@ def test_removed_rows_are_listed_with_reasons_and_their_own_columns(turnover_, t
 
 def test_only_training_rows_are_removed(turnover_, text_run):
     found = turnover_("cleanse", text_run, "--drop", "20%", "--out", "clean.csv", "--json").data
-    splits = np.load(text_run / "splits.npy")
+    splits = open_run(text_run).splits
     assert all(splits[entry["row"]] == 0 for entry in found["removed"])
 
 
@@ -66,11 +66,10 @@ def test_a_level_that_is_no_share_and_a_check_without_test_rows_are_told_before_
     said = turnover_("cleanse", text_run, "--level", "5", "--out", "clean.csv")
     rejected(said, "--level must be between 0 and 1, got 5")
     shutil.copytree(text_run, tmp_path / "RUN")
-    splits = np.load("RUN/splits.npy")
-    np.save("RUN/splits.npy", np.where(splits == 2, 1, splits))
-    without_test = RunFolder("RUN")
+    without_test, rows = RunFolder("RUN"), open_run("RUN").rows
+    rows.with_splits(np.where(rows.splits == 2, 1, rows.splits)).save(without_test)
     about = without_test.read_about()
-    del about.files["splits.npy"]
+    del about.files["rows.parquet"]
     without_test.write_about(about)
     rejected(turnover_("cleanse", "RUN", "--retrain", "--out", "clean.csv"), "needs test rows", "--test 0.1")
     assert not Path("clean.csv").exists()

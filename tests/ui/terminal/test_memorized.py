@@ -1,6 +1,6 @@
 """`turnover memorized`: histogram, likely label errors, near-duplicates."""
 
-import numpy as np
+from turnover.runs import open_run
 
 
 def test_the_histogram_and_likely_label_errors_are_shown(turnover_, text_run):
@@ -21,7 +21,8 @@ def test_json_has_rows_by_number_and_labels_by_name(turnover_, text_run):
 
 def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
     found = turnover_("memorized", text_run, "--json").data
-    wrong = {row for row in range(9, 60, 10) if np.load(text_run / "splits.npy")[row] == 0}
+    splits = open_run(text_run).splits
+    wrong = {row for row in range(9, 60, 10) if splits[row] == 0}
     assert wrong
     assert wrong <= {row["row"] for row in found["memorized"]["items"][:10]}
 

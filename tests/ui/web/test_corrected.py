@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from turnover.runs._reading import read_rows
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.rows import read_rows
-from turnover.runs.rows import Rows
+from turnover.runs.table import Rows
 from turnover.storage import digest_of
 from turnover.ui.web.corrections import CorrectedFile, Mark, corrected_file
 

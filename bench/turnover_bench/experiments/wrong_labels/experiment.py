@@ -107,7 +107,7 @@ def _trained(config: Config, seed: int, folder: Path, rate: float) -> tuple[Run,
     )
     finished = start_run(settings, folder / "run")
     # By their numbers: a reader may skip rows.
-    numbers = finished.rows.frame["number"].astype(int).to_numpy()[finished.places("train")]
+    numbers = np.array(finished.rows.data.column("number").to_pylist(), int)[finished.places("train")]
     return finished, labels.changed[numbers]
 
 

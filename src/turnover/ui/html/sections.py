@@ -77,7 +77,7 @@ class ReportData:
         return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
-def collect(run: Run[Any]) -> ReportData:
+def collect(run: Run) -> ReportData:
     """Return what the report of a finished run says, with nothing left to compute."""
     findings, about = find_all(run), run.about
     rows = tuple(shown_row(run.examples, row) for row in findings.named_rows)
@@ -112,12 +112,12 @@ def collect(run: Run[Any]) -> ReportData:
     )
 
 
-def rows_by_split(run: Run[Any]) -> dict[str, int]:
+def rows_by_split(run: Run) -> dict[str, int]:
     """Return the number of rows of each split."""
     return {split: len(run.places(split)) for split in SPLITS}
 
 
-def settings_of(run: Run[Any]) -> str:
+def settings_of(run: Run) -> str:
     """Return the settings of a run as TOML; defaults stand in place of what was left open, and say so."""
     lines: list[str] = []
     for line in run.settings.as_toml().splitlines():
@@ -145,7 +145,7 @@ def shown_row(examples: Examples, row: int) -> ShownRow:
     )
 
 
-def _facts(run: Run[Any]) -> list[tuple[str, str]]:
+def _facts(run: Run) -> list[tuple[str, str]]:
     """Return names and values for the reader, in the order they are read."""
     rows, config, results = run.rows, run.config, run.about.results
     split = ", ".join(f"{count(number)} {name}" for name, number in rows_by_split(run).items() if number)
@@ -188,7 +188,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_LISTED]) + (f" and {count(more)} more" if more > 0 else "")
 
 
-def _model(run: Run[Any]) -> str:
+def _model(run: Run) -> str:
     kind = run.preparation.kind
     encoder = "/".join(Path(run.config.model or "").parts[-2:])  # the end of a long path; hub names have two parts, too
     before = {

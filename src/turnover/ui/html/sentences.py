@@ -51,7 +51,7 @@ class Headline:
     tone: Literal["plain", "good", "look"] = "plain"
 
 
-def nothing_learned(run: Run[Any]) -> str:
+def nothing_learned(run: Run) -> str:
     """Return what to know before any list of a run is read; "": its network has learned something."""
     if not run.about.learned_nothing:
         return ""

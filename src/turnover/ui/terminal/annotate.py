@@ -3,7 +3,7 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -119,7 +119,7 @@ def _write(file: Path, content: str | bytes) -> None:
         ) from error
 
 
-def _item(run: Run[Any], error: LabelError) -> AnnotationItem:
+def _item(run: Run, error: LabelError) -> AnnotationItem:
     value = run.examples.value(error.row)
     if run.rows.kind == "image":
         content = as_data_uri(value)
@@ -130,7 +130,7 @@ def _item(run: Run[Any], error: LabelError) -> AnnotationItem:
     )
 
 
-def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> None:
+def _take_back(run: Run, labels: Path, out: Path, terminal: Terminal) -> None:
     """Mark the rows whose labels people changed, and write the corrected data."""
     from turnover.ui.web import MarkBook, corrected_file
 
@@ -199,7 +199,7 @@ def check_trackers(names: list[str] | None) -> None:
         check_tracker(name)
 
 
-def track(run: Run[Any], names: list[str] | None) -> None:
+def track(run: Run, names: list[str] | None) -> None:
     """Log learning curves by epoch, then results, the share of likely label errors and the audit, to trackers."""
     if not names:
         return

@@ -111,7 +111,7 @@ def cleanse(
     )
 
 
-def _check(run: Run[Any], cleansing: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
+def _check(run: Run, cleansing: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
     """Return the retraining check, with a word before on how long it takes."""
     if not cleansing.dropped:
         return None
@@ -142,7 +142,7 @@ def _notes(cleansing: Cleansing) -> list[str]:
 
 
 def _print(
-    run: Run[Any],
+    run: Run,
     cleansing: Cleansing,
     removed: list[RemovedRow],
     written: CleanedFile,

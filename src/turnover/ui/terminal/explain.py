@@ -153,7 +153,7 @@ def _errors_note(errors: Errors) -> str:
 # What is asked about
 
 
-def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | None) -> tuple[Queries, str]:
+def _queries(run: Run, query: str | None, row: str | None, image: Path | None) -> tuple[Queries, str]:
     """Return what to explain, and a note on it, or ""."""
     if row is not None:
         return row_queries(run, np.array([run.rows.number_of(row)])), ""
@@ -169,7 +169,7 @@ def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | No
     return _table_query(run, query)
 
 
-def image_query(run: Run[Any], file: Path) -> Queries:
+def image_query(run: Run, file: Path) -> Queries:
     """Return a new image as a query."""
     if run.kind != "image":
         other = '--query "a sentence"' if run.kind == "text" else "--query 'column=value, ...'"
@@ -182,7 +182,7 @@ def image_query(run: Run[Any], file: Path) -> Queries:
     return Queries(run.inputs(pixels[None]), [pixels], [file.name], [None])
 
 
-def _table_query(run: Run[Any], query: str) -> tuple[Queries, str]:
+def _table_query(run: Run, query: str) -> tuple[Queries, str]:
     """Return new cells of a table, and which are missing or not known from training."""
     import pandas as pd
 
@@ -232,7 +232,7 @@ def _cells(query: str) -> dict[str, Any]:
 
 
 def _print_explanations(
-    explained: Explanations, values: Sequence[Any], note: str, run: Run[Any], terminal: Terminal
+    explained: Explanations, values: Sequence[Any], note: str, run: Run, terminal: Terminal
 ) -> None:
     """Print explanations one after the other, and how to read them."""
     words, examples = terminal.words, run.examples

@@ -240,7 +240,7 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
 # The end of a run: its report, its findings, and what to type next
 
 
-def _written_report(run: Run[Any], watch: Watch) -> tuple[ReportData, Path, float]:
+def _written_report(run: Run, watch: Watch) -> tuple[ReportData, Path, float]:
     """Write the report of a run; return what it says, its file, and how many seconds it took."""
     began = time.perf_counter()
     watch("report", 0, 1)
@@ -250,7 +250,7 @@ def _written_report(run: Run[Any], watch: Watch) -> tuple[ReportData, Path, floa
     return data, page, time.perf_counter() - began
 
 
-def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
+def next_commands(run: Run) -> list[tuple[str, str]]:
     """Return what to type next, and what for."""
     # By its path, where the shell would not find it by its name.
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
@@ -264,7 +264,7 @@ def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
     return [(f"{turnover} {command}", purpose) for command, purpose in commands]
 
 
-def print_next(run: Run[Any], terminal: Terminal) -> None:
+def print_next(run: Run, terminal: Terminal) -> None:
     """Print what to type next."""
     commands = next_commands(run)
     # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
@@ -281,7 +281,7 @@ def print_next(run: Run[Any], terminal: Terminal) -> None:
     terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
 
 
-def took(run: Run[Any], report: float) -> str:
+def took(run: Run, report: float) -> str:
     """Return how long a run took, as a sentence that says what is counted."""
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
     whole = duration(sum(run.about.seconds.values()) + report)
@@ -289,7 +289,7 @@ def took(run: Run[Any], report: float) -> str:
     return f"It took {whole}{parts}, not counting the start of Python and its packages."
 
 
-def _print_run(run: Run[Any], data: ReportData, page: Path, seconds: float, terminal: Terminal) -> None:
+def _print_run(run: Run, data: ReportData, page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
     rows = ", ".join(f"{number:,} {split}" for split, number in data.overview["rows"].items() if number)
     words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} rows"))

@@ -23,17 +23,18 @@ from turnover.runs import (
     Run,
     Table,
     label_text,
-    parquet_rows,
     quotes_are_text,
+    rows_of_file,
     same_table,
     separator_of,
     table_bytes,
     text_encoding,
+    with_values,
 )
 from turnover.storage import from_record, to_record
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 _FORMAT = 1
 _SEPARATED = (".csv", ".tsv", ".tab")
@@ -148,26 +149,21 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
     written = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
     note = ""
     if table is None:
-        frame, stays, places = _kept_frame(rows), rows.own, {mark.row: mark.row for mark in own}
+        data, stays, places = _kept_data(rows), rows.own.copy(), {mark.row: mark.row for mark in own}
         if rows.kind != "image":
             note = f"{source!r} is missing or was changed: this is what the run kept."
     else:
         by_number: dict[Any, int] = {number: place for place, number in enumerate(table.numbers.tolist())}
-        frame, stays = table.frame, np.ones(len(table.frame), bool)
-        places = {mark.row: by_number[rows.origins[mark.row]] for mark in own}
+        data, stays = table.data, np.ones(table.data.num_rows, bool)
+        places = {mark.row: by_number[rows.origin(mark.row)] for mark in own}
     stays[[places[row] for row in removed]] = False
     values = {places[row]: value for row, value in labels.items()}
     if table is not None and ending in (*_SEPARATED, *_JSON_LINES) and text_encoding(Path(source)) != "utf-16":
         content = _corrected_lines(Path(source), table, column, values, stays)
-    elif table is not None and ending in PARQUET:
-        content = parquet_rows(Path(source), stays, column, values)
+    elif table is not None and ending in (".json", *PARQUET):
+        content = rows_of_file(Path(source), stays, column, values)
     else:
-        frame = frame.astype({column: object})
-        for place, value in values.items():
-            frame.loc[place, column] = value
-        if written in PARQUET:  # a column whose values are all numbers is one of numbers again
-            frame = frame.assign(**{column: frame[column].infer_objects()})
-        content = table_bytes(frame.iloc[np.flatnonzero(stays)], written)
+        content = table_bytes(with_values(data, column, values).take(np.flatnonzero(stays)), written)
     name = f"{Path(source).stem or 'data'}-corrected{written}"
     return CorrectedFile(name, content, note)
 
@@ -212,17 +208,19 @@ def _value_of(rows: Rows, label: str) -> Any:
         return int(label) if label.lstrip("+-").isdecimal() else float(label)
     number = rows.label_names.index(label)
     places = np.flatnonzero(rows.labels == number)
-    if not len(places) or rows.label_column not in rows.frame.columns:
+    if not len(places) or rows.label_column not in rows.data.column_names:
         return label
-    value = rows.frame[rows.label_column].iloc[int(places[0])]
-    return value.item() if isinstance(value, np.generic) else value
+    return rows.data.column(rows.label_column)[int(places[0])].as_py()
 
 
-def _kept_frame(rows: Rows) -> "pd.DataFrame":
+def _kept_data(rows: Rows) -> "pa.Table":
     """Return what the run kept of the data, with a column of labels."""
-    if rows.label_column in rows.frame.columns:
-        return rows.frame
-    return rows.frame.assign(**{rows.label_column: [label_text(rows.label(row)) for row in range(len(rows))]})
+    if rows.label_column in rows.data.column_names:
+        return rows.data
+    import pyarrow as pa
+
+    labels = [label_text(rows.label(row)) for row in range(len(rows))]
+    return rows.data.append_column(rows.label_column, pa.array(labels))
 
 
 def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, Any], stays: np.ndarray) -> bytes:
@@ -252,7 +250,7 @@ def _separated_line(path: Path, table: Table, column: str) -> Any:
     encoding = text_encoding(path)
     separator = separator_of(path, encoding)
     plain = separator == "\t" and quotes_are_text(path, encoding)
-    place = list(table.frame.columns).index(column)
+    place = table.columns.index(column)
 
     def rewritten(line: str, column: str, value: Any) -> str:
         content = line.rstrip("\r\n")

@@ -131,7 +131,7 @@ class WorkQueue:
 class Site:
     """A run that is served, and everything that pages and API ask of it."""
 
-    def __init__(self, run: Run[Any], *, most_waiting: int = 32, seconds: float = 30.0) -> None:
+    def __init__(self, run: Run, *, most_waiting: int = 32, seconds: float = 30.0) -> None:
         self.run, self.marks = run, MarkBook(run)
         self.queue = WorkQueue(most_waiting=most_waiting, seconds=seconds)
         self.columns: tuple[Column, ...] = ()
@@ -388,7 +388,7 @@ class Site:
         answer |= answer.pop("items")[0]
         for example in (*answer["supporting"], *answer["opposing"]):
             example["shown"] = self.row(example["row"])
-        probabilities = np.empty(0) if answer["numeric"] else run.probabilities(x)[0]
+        probabilities = np.empty(0) if answer["numeric"] else run.predicted(x)[0]
         return {
             **answer,
             "probabilities": [
@@ -420,7 +420,7 @@ def as_cells(values: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"name": name, "value": label_text(value)} for name, value in values.items()]
 
 
-def read_upload(content: bytes, run: Run[Any]) -> np.ndarray:
+def read_upload(content: bytes, run: Run) -> np.ndarray:
     """Return an image as the run's images are: uint8 [height, width, channels]."""
     image_module = need_pillow()
     if not content:

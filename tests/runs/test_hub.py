@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from turnover.runs._splits import split_rows
 
 from turnover.errors import DataFileError
-from turnover.runs._splits import split_rows
+from turnover.runs._reading import _HUB_NAME, read_rows
 from turnover.runs.config import RunConfig
-from turnover.runs.reading._hub import could_be_name
-from turnover.runs.reading.rows import read_rows
 
 datasets = pytest.importorskip("datasets", reason="needs datasets: pip install 'turnover[text]'")
 
@@ -36,7 +35,7 @@ def test_splits_and_names_of_classes_are_kept(tmp_path):
     rows = read_rows(RunConfig(where))
     assert rows.kind == "text"
     assert rows.label_names == ("negative", "positive")
-    assert rows.fixed.tolist() == [0] * 20 + [1] * 6 + [2] * 2
+    assert rows.splits.tolist() == [0] * 20 + [1] * 6 + [2] * 2
     assert rows.names[-1] == "test row 2"
     assert rows.values[0] == "a train sentence, number 0"
     assert "Splits skipped: 'unsupervised'." in rows.notes
@@ -59,7 +58,7 @@ def test_one_split_alone_is_split(tmp_path):
     sentences("only", [0, 1] * 20).save_to_disk(tmp_path / "one")
     config = RunConfig(str(tmp_path / "one"))
     rows = read_rows(config)
-    assert (rows.fixed == -1).all()
+    assert (rows.splits == -1).all()
     assert set(split_rows(rows, config)) == {0, 1, 2}
 
 
@@ -73,7 +72,7 @@ def test_images_are_decoded(tmp_path):
     assert rows.kind == "image"
     assert np.array_equal(rows.values, np.concatenate([pixels, pixels]))
     assert rows.label_names == ("cat", "dog")
-    assert "image" not in rows.frame
+    assert "image" not in rows.data.column_names
 
 
 def test_without_a_network_a_name_says_what_to_do(monkeypatch):
@@ -100,6 +99,6 @@ def test_a_damaged_folder_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["imdb", "stanfordnlp/sst2", "nyu-mll/glue:sst2"])
 def test_names_of_the_hub_are_told_from_paths(name):
-    assert could_be_name(name)
-    assert not could_be_name(f"./{name}")
-    assert not could_be_name(f"/data/{name}")
+    assert _HUB_NAME.fullmatch(name)
+    assert not _HUB_NAME.fullmatch(f"./{name}")
+    assert not _HUB_NAME.fullmatch(f"/data/{name}")

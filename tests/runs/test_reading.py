@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from turnover.errors import DataFileError
+from turnover.runs._reading import read_rows
+from turnover.runs.columns import nearest
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.columns import nearest
-from turnover.runs.reading.rows import read_rows
 
 REVIEWS = [
     (f"a fairly {word} film, number {number}", "good" if number % 2 else "bad")
@@ -58,8 +58,8 @@ def test_texts_and_labels_are_found_by_their_names(reviews):
     assert rows.label_names == ("bad", "good")
     assert [rows.label_names[label] for label in rows.labels] == [label for _, label in REVIEWS]
     assert rows.names[:2] == ["line 2", "line 3"]
-    assert rows.frame["text"].tolist() == rows.values
-    assert (rows.fixed == -1).all()
+    assert rows.data.column("text").to_pylist() == rows.values
+    assert (rows.splits == -1).all()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_rows_without_label_or_text_are_left_out_with_a_note_where_that_was_aske
     rows = read_rows(RunConfig(csv_file(HOLES), skip_bad=True))
     assert rows.values == ["good one", "bad three", "dull four", "sad five"]
     assert rows.names == ("line 2", "line 6", "line 7", "line 8")
-    assert len(rows.frame) == 4
+    assert rows.data.num_rows == 4
     assert "2 rows without a label in column 'label' skipped (line 4, line 9)." in rows.notes
     assert "2 rows without text in column 'text' skipped (line 3, line 5)." in rows.notes
 
@@ -168,7 +168,7 @@ def test_a_nan_among_the_labels_of_a_table_is_refused_while_missing_cells_are_le
 def test_files_of_validation_and_test_rows_fix_their_splits(csv_file, reviews):
     other = csv_file({"text": ["something else", REVIEWS[0][0]], "label": ["good", "bad"]}, "other.csv")
     rows = read_rows(RunConfig(reviews, validation_data=other))
-    assert rows.fixed.tolist() == [-1] * 12 + [1] * 2
+    assert rows.splits.tolist() == [-1] * 12 + [1] * 2
     assert rows.names[-1] == "other.csv line 3"
     assert any("1 validation rows also stand among the training rows" in note for note in rows.notes)
 
@@ -255,7 +255,7 @@ def test_labels_that_no_training_row_has_are_refused_or_left_out(csv_file, revie
         read_rows(RunConfig(reviews, test_data=other))
     rows = read_rows(RunConfig(reviews, test_data=other, skip_bad=True))
     assert rows.label_names == ("bad", "good")
-    assert rows.fixed.tolist() == [-1] * 12 + [2]
+    assert rows.splits.tolist() == [-1] * 12 + [2]
     assert any("'ugly', skipped (other.csv line 2)" in note for note in rows.notes)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from turnover.errors import DataFileError, TooLargeError
 from turnover.runs import open_run, start_run
-from turnover.runs._pixel_scales import PixelScale
+from turnover.runs._reading import read_rows
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.images import read_image
-from turnover.runs.reading.rows import read_rows
+from turnover.runs.images import read_image
+from turnover.runs.table import FLOATS, _scale_of, in_bytes
 from turnover.ui.pictures import pixels_for
 
 Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turnover[cli]'")
@@ -46,7 +46,7 @@ def test_sub_folders_are_classes(folder):
     assert rows.label_names == ("cat", "dog")
     assert rows.names[0] == "cat/01.png"
     assert [name.split("/")[0] for name in rows.names] == [rows.label_names[label] for label in rows.labels]
-    assert rows.frame["file"].tolist() == list(rows.names)
+    assert rows.data.column("file").to_pylist() == list(rows.names)
 
 
 def test_folders_named_after_splits_fix_them(folder, tmp_path):
@@ -54,14 +54,14 @@ def test_folders_named_after_splits_fix_them(folder, tmp_path):
         shutil.copytree(folder, tmp_path / "all" / split)
     rows = read_rows(config(tmp_path / "all"))
     assert rows.label_names == ("cat", "dog")
-    assert sorted(rows.fixed.tolist()) == [0] * 12 + [2] * 12
-    assert all((split == 2) == name.startswith("test/") for split, name in zip(rows.fixed, rows.names, strict=True))
+    assert sorted(rows.splits.tolist()) == [0] * 12 + [2] * 12
+    assert all((split == 2) == name.startswith("test/") for split, name in zip(rows.splits, rows.names, strict=True))
 
 
 def test_a_separate_folder_of_validation_images_fixes_their_split(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "more")
     rows = read_rows(config(folder, validation_data=str(tmp_path / "more")))
-    assert rows.fixed.tolist() == [-1] * 12 + [1] * 12
+    assert rows.splits.tolist() == [-1] * 12 + [1] * 12
     assert rows.names[-1].startswith("more/dog/")
 
 
@@ -76,7 +76,7 @@ def test_a_file_of_labels_brings_its_other_columns_and_groups(folder, tmp_path):
     assert rows.label_column == "what"
     assert rows.label_names == ("a", "b")
     assert rows.groups == ("c0", "c1", "c2", "c3") * 2
-    assert rows.frame["camera"].tolist() == list(rows.groups)
+    assert rows.data.column("camera").to_pylist() == list(rows.groups)
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "LA", "P", "RGBA", "CMYK", "I;16", "I"])
@@ -145,7 +145,7 @@ def test_damaged_images_are_left_out_with_a_note_where_that_was_asked_for(tmp_pa
         drawn(number, size=(4, 4)).save(path)
     damage(tmp_path / "b" / "11.png")
     rows = read_rows(config(tmp_path, skip_bad=True))
-    assert len(rows) == len(rows.values) == len(rows.frame) == 19
+    assert len(rows) == len(rows.values) == rows.data.num_rows == 19
     assert "b/11.png" not in rows.names
     assert any("1 image of 20 that cannot be opened skipped (b/11.png" in note for note in rows.notes)
     place = rows.names.index("b/13.png")
@@ -295,9 +295,9 @@ def test_deep_images_of_a_folder_have_one_scale(tmp_path, mode, top):
 def test_a_few_pixels_far_beyond_all_others_do_not_darken_the_rest(spike):
     pixels = np.random.default_rng(0).uniform(0, 1, (30, 8, 8)).astype(np.float32)
     pixels[3, 4, 4] = spike
-    scale = PixelScale.fit(pixels)
-    assert (scale.low, scale.high) == pytest.approx((0, 1), abs=0.01)
-    assert scale(pixels)[3, 4, 4] == (255 if spike > 0 else 0)
+    scale = _scale_of(pixels)
+    assert scale == pytest.approx((0, 1), abs=0.01)
+    assert in_bytes(pixels, FLOATS, {"floats": scale})[3, 4, 4] == (255 if spike > 0 else 0)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,7 @@ def test_a_few_pixels_far_beyond_all_others_do_not_darken_the_rest(spike):
     ],
 )
 def test_the_scale_is_that_which_the_training_pixels_suit(pixels, ends):
-    scale = PixelScale.fit(np.array(pixels, np.float32))
-    assert (scale.low, scale.high) == ends
+    assert _scale_of(np.array(pixels, np.float32)) == ends
 
 
 def test_minus_one_and_nan_are_no_labels(tmp_path):
@@ -375,7 +374,7 @@ def test_an_image_without_a_label_in_the_file_of_labels_is_refused_or_left_out(t
 def test_arrays_named_after_splits_fix_them(tmp_path):
     file = arrays(tmp_path, x_train=BYTES, y_train=LABELS, x_test=BYTES[:4], y_test=LABELS[:4])
     rows = read_rows(config(file))
-    assert rows.fixed.tolist() == [0] * 10 + [2] * 4
+    assert rows.splits.tolist() == [0] * 10 + [2] * 4
     assert rows.names[-1] == "test 4"
 
 
@@ -439,7 +438,7 @@ def test_an_npz_file_without_images_is_refused(tmp_path):
 def test_the_real_cifar10_is_read_with_its_splits(data_file):
     rows = read_rows(RunConfig(str(data_file("cifar10/cifar10_12k.npz")), max_rows=500))
     assert rows.values.shape == (2500, 32, 32, 3)
-    assert np.bincount(rows.fixed).tolist() == [500, 0, 2000]
+    assert np.bincount(rows.splits).tolist() == [500, 0, 2000]
     assert len(rows.label_names) == 10
 
 

@@ -6,7 +6,7 @@ pytest.importorskip("pandas", reason="needs the extra cli")
 
 import pandas as pd
 
-from turnover.runs.reading.tables import same_table
+from turnover.runs.files import same_table
 from turnover.storage import digest_of
 
 TEXTS = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]
@@ -32,7 +32,7 @@ def file(tmp_path):
 def test_a_file_is_the_same_where_its_checksum_is(file):
     found = same_table(str(file), digest_of(file))
     assert found is not None
-    assert list(found.frame["text"]) == TEXTS
+    assert found.data.column("text").to_pylist() == TEXTS
 
 
 def test_a_file_that_changed_or_is_gone_is_another(file):

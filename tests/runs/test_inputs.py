@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 
 from turnover.errors import RunError
 from turnover.runs.folder import RunFolder
-from turnover.runs.inputs._texts import NgramInputs
-from turnover.runs.inputs.columns import Column, ColumnInputs, checked_cells
-from turnover.runs.inputs.inputs import inputs_as_json, read_inputs
-from turnover.runs.inputs.pixels import PixelInputs
+from turnover.runs.inputs import (
+    _INPUTS,
+    Column,
+    ColumnInputs,
+    NgramInputs,
+    PixelInputs,
+    checked_cells,
+    read_inputs,
+)
 
 TEXTS = ["a good film", "a bad film", "ein schöner Film", ""]
 TABLE = pd.DataFrame(
@@ -28,7 +33,7 @@ FITTED = [
 
 @pytest.mark.parametrize(("inputs", "values"), FITTED, ids=["ngrams", "columns", "pixels"])
 def test_inputs_are_the_same_after_a_file_and_a_row_does_not_depend_on_its_neighbors(tmp_path, inputs, values):
-    (tmp_path / "inputs.json").write_text(inputs_as_json(inputs))
+    (tmp_path / "inputs.json").write_bytes(_INPUTS.dump_json(inputs))
     again = read_inputs(RunFolder(tmp_path))
     assert again == inputs
     assert torch.equal(again(values), inputs(values))
