@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from PIL import Image
-from turnover.runs._splits import split_rows
 
 from tests.campaign.trial import Budget, Outcome, Tally, judged, try_generated
 from turnover.runs import Rows, RunConfig, RunFolder
 from turnover.runs._reading import read_rows, read_table
+from turnover.runs._splits import split_rows
 
 Difference = Callable[[Any], str]
 """Says what is wrong with what was read; "" where nothing is."""

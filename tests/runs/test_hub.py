@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from turnover.runs._splits import split_rows
 
 from turnover.errors import DataFileError
 from turnover.runs._reading import _HUB_NAME, read_rows
+from turnover.runs._splits import split_rows
 from turnover.runs.config import RunConfig
 
 datasets = pytest.importorskip("datasets", reason="needs datasets: pip install 'turnover[text]'")

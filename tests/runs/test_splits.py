@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from turnover.runs._splits import copies_of, draw_rows, split_rows
 
 from turnover.errors import DataFileError
 from turnover.runs._reading import read_rows
+from turnover.runs._splits import copies_of, draw_rows, split_rows
 from turnover.runs.config import RunConfig
 from turnover.runs.table import TO_BE_SPLIT, Rows
 
