@@ -35,7 +35,7 @@ def test_the_demo_finds_changed_labels_and_ends_with_the_report_and_how_to_serve
         assert part in said.words
     assert (out / "report.html").is_file()
     found = turnover_(*given, "--json").data  # the same again, without training
-    assert f"train {found['top_rows'][0] + 1}: labeled" in said.words  # rows have the names of the report
+    assert f"row: train {found['top_rows'][0] + 1} " in said.words  # rows have the names of the report
     assert found["changed"] == len(found["top_rows"]) == changed
     assert found["found_in_top_10_percent"] > 3 * changed / 10  # three times chance
     assert len(found["curves"]["flip"]) == epochs

@@ -75,9 +75,7 @@ def test_every_method_that_is_installed_is_measured_on_the_rows_of_a_table(turno
 
 def test_all_stands_for_every_method_that_is_installed(monkeypatch):
     pytest.importorskip("turnover_bench", reason="turnover-bench is missing: pip install ./bench")
-    monkeypatch.setattr(
-        "turnover_bench.baselines.packages.is_installed", lambda package: package == "captum"
-    )
+    monkeypatch.setattr("turnover_bench.baselines.packages.is_installed", lambda package: package == "captum")
     assert "captum-tracin" in _runnable()
     assert "trak" not in _runnable()
 

@@ -8,8 +8,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import RenderableType
-from rich.table import Column, Table
-from rich.text import Text
+from rich.table import Table
 
 from turnover.applications import ARMS, Cleansing, Examples, HarmfulExample, RetrainingCheck
 from turnover.runs import (
@@ -28,10 +27,10 @@ from turnover.runs import (
     write_cleansing,
 )
 from turnover.ui.html import METHODS, nothing_learned, significantly_harmful, unit_sentence
-from turnover.ui.words import count, duration, label_words, power_of, unit
+from turnover.ui.words import count, duration, label_words, power_of
 
 from .command import OnRay, RunPath, Terminal, check_unused, opened, resumable
-from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
+from .drawing import draw_rows, listing, numbers, plain, score_text, scores
 
 _SHOWN = 10
 _SEEDS = 4
@@ -152,8 +151,7 @@ def _print(
     words, examples = terminal.words, run.examples
     terminal.warn(nothing_learned(run))
     if removed:
-        draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
-        words.print(draw(cleansing.dropped[:_SHOWN], examples, terminal))
+        words.print(_draw(cleansing.dropped[:_SHOWN], examples, terminal))
         words.print(
             f"Score: mean influence on {count(cleansing.validation_rows, 'validation row')}, "
             f"{unit_sentence(cleansing.mean)}. Method: {METHODS.get(cleansing.method, 'not recorded')}."
@@ -174,44 +172,31 @@ def _print(
         words.print(plain(str(check)))
 
 
-def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
+def _draw(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> RenderableType:
     power = power_of(one.score for one in dropped)
-    columns = ("row", "label", "held-out prediction", Column("training row", ratio=1))
-    table = listing("Most harmful training rows", scores(power), *columns)
-    for one in dropped:
-        table.add_row(
-            score_text(one, power),
-            plain(one.name or "", "dim"),
-            plain("" if one.label is None else label_words(one.label)),
-            plain(
-                "" if one.held_out_label is None else label_words(one.held_out_label),
-                "bold" if one.likely_label_error else "dim",
-            ),
-            draw_value(examples.value(one.row), terminal.words),
+    if examples.groups:
+        table = listing("Most harmful groups", scores(power), "group", numbers("training rows"))
+        for one in dropped:
+            style = "" if one.significant or one.stderr is None else "dim"
+            table.add_row(score_text(one, power), plain(one.group or "", style), count(one.rows))
+        return table
+    rows = (
+        (
+            [
+                score_text(one, power),
+                plain(one.name or "", "dim"),
+                plain("" if one.label is None else label_words(one.label)),
+                plain(
+                    "" if one.held_out_label is None else label_words(one.held_out_label),
+                    "bold" if one.likely_label_error else "dim",
+                ),
+            ],
+            examples.value(one.row),
         )
-    return table
-
-
-def _groups(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
-    power = power_of(one.score for one in dropped)
-    table = listing("Most harmful groups", scores(power), "group", numbers("training rows"))
-    for one in dropped:
-        table.add_row(
-            score_text(one, power),
-            plain(one.group or "", "" if one.significant or one.stderr is None else "dim"),
-            count(one.rows),
-        )
-    return table
-
-
-def _gallery(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> RenderableType:
-    power = power_of(one.score for one in dropped)
-    entries: list[tuple[Any, list[Text]]] = []
-    for one in dropped:
-        rather = [plain(f"held out: {one.held_out_label}", "bold")] if one.likely_label_error else []
-        lines = [score_text(one, power), plain(f"{one.name}: {one.label}"), *rather]
-        entries.append((examples.value(one.row), lines))
-    return draw_gallery("Most harmful training rows" + unit(power), entries, terminal.words)
+        for one in dropped
+    )
+    columns = (scores(power), "row", "label", "held-out prediction")
+    return draw_rows("Most harmful training rows", columns, rows, terminal.words)
 
 
 def _mean_and_error(values: NDArray[np.float64], digits: int) -> str:

@@ -73,10 +73,26 @@ def score_text(example: HarmfulExample | InfluentialExample, power: int, style: 
     return Text(score(example.score, example.stderr, power), style=dim if style is None else style)
 
 
-def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:
-    """Return images side by side, as many as fit, with the lines below each."""
-    drawn = [Group(draw_image(image, console), *lines) for image, lines in entries]
-    return Group(Text(title, style="bold"), Columns(drawn, padding=(1, 3), expand=False))
+def draw_rows(
+    title: str, columns: Sequence[Column | str], rows: Iterable[tuple[Sequence[Text], Any]], console: Console
+) -> RenderableType:
+    """Return rows of the data, each its cells and its value, as a table; images stand side by side over their cells."""
+    rows = list(rows)
+    if not any(isinstance(value, np.ndarray) for _, value in rows):
+        table = listing(plain(title, "bold"), *columns, Column("training row", ratio=1))
+        for cells, value in rows:
+            table.add_row(*cells, value if isinstance(value, Text | Group) else draw_value(value, console))
+        return table
+    heads = [column if isinstance(column, str) else str(column.header) for column in columns]
+    drawn: list[Group] = []
+    for cells, image in rows:
+        lines = [
+            Text.assemble((f"{head}: " if head else "", "dim"), cell)
+            for head, cell in zip(heads, cells, strict=True)
+            if cell
+        ]
+        drawn.append(Group(draw_image(image, console), *lines))
+    return Group(plain(title, "bold"), Columns(drawn, padding=(1, 3), expand=False))
 
 
 def draw_image(image: np.ndarray, console: Console, *, widest: int = 24) -> Text:

@@ -1,7 +1,7 @@
 """Commands that list training rows: `explain`, those behind a prediction; `memorized`, with likely label errors."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,6 @@ from turnover.applications import (
     Explanations,
     Histogram,
     InfluentialExample,
-    LabelError,
     LabelErrors,
     NearDuplicates,
     NoiseFrom,
@@ -52,7 +51,7 @@ from turnover.ui.pictures import pixels_for
 from turnover.ui.words import count, label_words, percent, power_of, score, unit
 
 from .command import OnRay, RunPath, Terminal, check_unused, opened
-from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores, visible
+from .drawing import draw_rows, draw_value, listing, numbers, plain, score_text, scores, visible
 
 # Cells of the row in question that are shown.
 _MOST_CELLS = 12
@@ -253,10 +252,8 @@ def _print_explanations(
             words.print()
             if not significant and not (side and (side is one.supporting or explained.noise_from is None)):
                 words.print(plain(f"{title}: none{' is significant' if side else ''}.", "dim"))
-            elif run.kind == "image" and not examples.groups:
-                words.print(_example_gallery(title, side, explained.noise_from, examples, terminal))
             else:
-                words.print(_example_table(title, side, significant, one.row, explained.noise_from, examples, terminal))
+                words.print(_side(title, side, significant, one.row, explained.noise_from, examples, terminal))
     if len(explained):
         marked = {"text": "Marked: words that both have. ", "table": "Marked: values that are near. "}
         relative = "Relative to each row's magnitude. " if explained.relative else ""
@@ -280,7 +277,7 @@ def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Term
     return Group(draw_value(value, terminal.words, spans=one.shared_spans, cells=_MOST_CELLS), line)
 
 
-def _example_table(
+def _side(
     title: str,
     side: Sequence[InfluentialExample],
     significant: int,
@@ -288,48 +285,28 @@ def _example_table(
     noise_from: NoiseFrom,
     examples: Examples,
     terminal: Terminal,
-) -> Table:
+) -> RenderableType:
     """Return examples by score, with a word on what is not significant."""
-    power = power_of(example.score for example in side)
-    columns = (scores(power), "row", "label", Column("training example", ratio=1))
-    table = listing(plain(title, "bold"), *columns)
-    if not significant and noise_from:
-        table.add_row("┄" * 14, "", "", Text(NONE_SIGNIFICANT, style="dim italic"))
+    power, dimmed = power_of(example.score for example in side), noise_from is not None
+    rows: list[tuple[list[Text], Any]] = []
     for example in side:
-        style = "" if example.significant or noise_from is None else "dim"
+        style = "dim" if dimmed and not example.significant else ""
+        content: Any = examples.value(example.row)
         if example.group is not None:
             content = plain(f"{example.group}: {count(example.rows, 'row')}", style)
-        else:
+        elif examples.kind != "image":
             marks = {"spans": example.shared_spans, "near": example.near_columns}
-            content = draw_value(examples.value(example.row), terminal.words, style=style, **marks)
-        if example.group is None and example.row == row:
-            content = Group(Text("the row itself", style="italic"), content)
-        if style and significant:
-            content = Group(content, Text(DISAGREE, style="dim italic"))
-        table.add_row(
+            content = draw_value(content, terminal.words, style=style, **marks)
+            content = Group(Text("the row itself", style="italic"), content) if example.row == row else content
+        cells = [
             score_text(example, power, style),
             plain("" if example.group else example.name or "", style or "dim"),
             plain("" if example.label is None else label_words(example.label), style),
-            content,
-        )
-    return table
-
-
-def _example_gallery(
-    title: str, side: Sequence[InfluentialExample], noise_from: NoiseFrom, examples: Examples, terminal: Terminal
-) -> RenderableType:
-    power = power_of(example.score for example in side)
-
-    def lines(example: InfluentialExample) -> list[Text]:
-        style = "" if example.significant or noise_from is None else "dim"
-        return [
-            score_text(example, power, style or "bold"),
-            plain(f"{example.name}: {label_words(example.label)}", style),
-            *([Text("not significant", style="dim italic")] if style else []),
+            Text(DISAGREE if style and significant else "", style="dim italic"),
         ]
-
-    entries = [(examples.value(example.row), lines(example)) for example in side]
-    return draw_gallery(title + unit(power), entries, terminal.words)
+        rows.append((cells, content))
+    title += f". {NONE_SIGNIFICANT}" if dimmed and not significant else ""
+    return draw_rows(title, (scores(power), "row", "label", ""), rows, terminal.words)
 
 
 # Memorized rows and likely label errors
@@ -397,45 +374,26 @@ def _histogram(histogram: Histogram) -> Table:
 def _print_label_errors(errors: LabelErrors, most: int, examples: Examples, terminal: Terminal) -> None:
     first = errors.items[:most]
     power = power_of(one.self_influence or 0.0 for one in first)
-
-    def own(one: LabelError) -> str:
-        return score(one.self_influence or 0.0, one.stderr, power)
-
-    if first and examples.kind == "image":
-        title = "Likely label errors: label, held-out prediction, self-influence" + unit(power)
-        terminal.words.print(draw_gallery(title, _pictures(first, examples, own), terminal.words))
-    elif first:
-        columns = ("row", "label", "held-out prediction", numbers("self-influence" + unit(power)))
-        table = listing("Likely label errors", *columns, Column("training row", ratio=1))
-        for one in first:
-            table.add_row(
+    columns = ("row", "label", "P(wrong)", "held-out prediction", numbers("self-influence" + unit(power)))
+    rows = (
+        (
+            [
                 plain(one.name or "", "dim"),
-                plain(_with_share(one.label, one.label_quality)),
+                plain(label_words(one.label)),
+                Text("" if one.p_wrong is None else percent(one.p_wrong, 0)),
                 plain(_with_share(one.held_out_label, one.held_out_probability, one.residual), "bold"),
-                own(one),
-                draw_value(examples.value(one.row), terminal.words),
-            )
-        terminal.words.print(table)
-    rows = {one.row: shown_row(examples, one.row) for one in first[:1]}
-    _print_headline(label_errors_headline(errors, rows), terminal)
+                Text(score(one.self_influence or 0.0, one.stderr, power)),
+            ],
+            examples.value(one.row),
+        )
+        for one in first
+    )
+    if first:
+        terminal.words.print(draw_rows("Likely label errors", columns, rows, terminal.words))
+    quoted = {one.row: shown_row(examples, one.row) for one in first[:1]}
+    _print_headline(label_errors_headline(errors, quoted), terminal)
     if errors.count > most:
         terminal.words.print(f"--most {errors.count} shows all.\n", style="dim")
-
-
-def _pictures(
-    errors: Sequence[LabelError], examples: Examples, own: Callable[[LabelError], str]
-) -> list[tuple[Any, list[Text]]]:
-    return [
-        (
-            examples.value(one.row),
-            [
-                plain(f"{one.name}: {one.label}", "dim"),
-                plain(f"held out: {one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
-                Text(own(one), style="dim"),
-            ],
-        )
-        for one in errors
-    ]
 
 
 def _with_share(label: Any, share: float | None, residual: float | None = None) -> str:

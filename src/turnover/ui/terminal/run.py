@@ -36,7 +36,7 @@ from turnover.ui.words import digits, duration, percent
 
 from .annotate import Track, check_trackers, track
 from .command import OnRay, Terminal, executor_at, own_name, resumable
-from .drawing import draw_gallery, numbers, plain, visible
+from .drawing import draw_rows, numbers, plain, visible
 
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 _SHOWN, _PICTURES = 10, 4
@@ -396,11 +396,11 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
             "[green]wrong label[/green]" if bool(data.changed[row]) else "[yellow]correct label[/yellow]",
         )
     words.print(table)
-    drawn = [
-        (run.rows.values[row], [Text(f"{run.rows.names[row]}: labeled {int(data.labels[row])}")])
+    pictures = (
+        ([Text(run.rows.names[row]), Text(str(int(data.labels[row])))], run.rows.values[row])
         for row in result.suspects[:_PICTURES].tolist()
-    ]
-    words.print(draw_gallery("The first of them", drawn, words))
+    )
+    words.print(draw_rows("The first of them", ("row", "label"), pictures, words))
     changed, rows = int(data.changed.sum()), len(data.labels)
     words.print(
         f"\n[bold]{result.found} of the {changed} changed labels are among the {len(result.suspects)} digits (10 %) "

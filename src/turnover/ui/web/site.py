@@ -287,14 +287,15 @@ class Site:
 
     def _prediction(self, row: int, *, known: bool) -> dict[str, Any]:
         """Return the fields of a row that its held-out prediction gives."""
-        names = ("held_out_label", "held_out_probability", "label_quality", "residual", "suggested")
+        names = ("held_out_label", "held_out_probability", "label_quality", "p_wrong", "residual", "suggested")
         fields: dict[str, Any] = dict.fromkeys(names) | {"likely_label_error": False}
         if not known:
             return fields
         judged, place = self.beside, row
         if self._examples.splits[row] == "train":
             judged, place = self.run.wrong_labels, int(np.searchsorted(self._examples.train_rows, row))
-        return fields | self.beside.of_row(row) | {"likely_label_error": bool(judged.likely[place])}
+        wrong = {"p_wrong": judged.p_wrong[place], "likely_label_error": judged.likely[place]}
+        return plain(fields | self.beside.of_row(row) | wrong)
 
     def _searched(self, row: int) -> str:
         kind = self._examples.kind
