@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_HELPS, _HARMS = "#2b8aef", "#e8590c"
+HELPS, HARMS = "#2b8aef", "#e8590c"
+"""Colors of what helps and what harms."""
+
 _BAR_WIDTH = 5  # em
 _CELL = "text-align:left;padding:.1em .9em .1em 0;border:0;vertical-align:top;background:none;color:inherit"
 
@@ -42,6 +44,13 @@ WORD = re.compile(r"\w+")
 _LARGEST = 96  # pixels of a picture in a table, each side
 _MOST_LETTERS = 160
 _PNG_COLORS = {1: 0, 3: 2, 4: 6}
+
+
+Facts = tuple[str, Sequence[tuple[str, str]]]
+"""A first line, and names with what they say."""
+
+_MOST_NAMED = 5
+_MOST_LETTERS_OF_A_NAME = 24
 
 
 class Html(str):
@@ -85,6 +94,54 @@ def html_table(
     )
 
 
+def text_of(facts: Facts) -> str:
+    """Return what a result says of itself as text: a first line, and a table below it.
+
+    Example:
+        >>> text_of(("a result", [("path", "by hand")])).splitlines()
+        ['a result', '  path  by hand']
+    """
+    head, rows = facts
+    return "\n".join([head, *(f"  {line}" for line in aligned(rows))])
+
+
+def html_of(facts: Facts) -> str:
+    """Return what a result says of itself as HTML."""
+    head, rows = facts
+    return html_table(head, [[faded(name), *rest] for name, *rest in rows])
+
+
+def shortened(value: object) -> str:
+    """Return a value as text of a few letters."""
+    text = str(value)
+    return text if len(text) <= _MOST_LETTERS_OF_A_NAME else text[: _MOST_LETTERS_OF_A_NAME - 3] + "..."
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Return the first of some names, and how many more there are."""
+    shown = ", ".join(shortened(value) for value in values[:_MOST_NAMED])
+    return shown + (f" and {len(values) - _MOST_NAMED:,} more" if len(values) > _MOST_NAMED else "")
+
+
+def number_range(values: NDArray[Any]) -> str:
+    """Return smallest and largest number and their mean, and how many failed.
+
+    Example:
+        >>> number_range(np.array([1.0, 3.0, np.nan]))
+        '1 to 3, mean 2; 1 of 3 failed (NaN)'
+    """
+    valid = ~np.isnan(values)
+    failed = values.size - int(np.count_nonzero(valid))
+    if values.size == failed:
+        text = "none"
+    else:
+        low, high = values.min(initial=np.inf, where=valid), values.max(initial=-np.inf, where=valid)
+        with np.errstate(invalid="ignore"):  # inf − inf is NaN, and may be shown as such
+            mean = values.sum(dtype=np.float64, where=valid) / (values.size - failed)
+        text = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}, mean {mean:.3g}"
+    return text + (f"; {failed:,} of {values.size:,} failed (NaN)" if failed else "")
+
+
 def score_bar(score: float, largest: float) -> Html:
     """Return a bar as long as a score's share of the largest, blue where it helps and orange where it harms.
 
@@ -93,7 +150,7 @@ def score_bar(score: float, largest: float) -> Html:
         True
     """
     share = min(1.0, abs(score) / largest) if largest > 0 and score == score else 0.0
-    color = _HELPS if score > 0 else _HARMS
+    color = HELPS if score > 0 else HARMS
     width = f"{_BAR_WIDTH * share:.2f}em"
     return Html(
         f'<span style="display:inline-block;width:{width};height:.7em;border-radius:2px;background:{color}"></span>'

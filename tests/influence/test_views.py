@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 import turnover
 from turnover.errors import MissingExtraError
-from turnover.scores import Scores, _plots
+from turnover.scores import Scores, _arrays
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
@@ -126,6 +126,6 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(_plots, "import_module", missing)
+    monkeypatch.setattr(_arrays, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"turnover\[plot\]"):
         Scores([1.0], ids=[7]).plot()

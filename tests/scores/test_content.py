@@ -82,7 +82,7 @@ def test_parts_that_do_not_meet_are_refused_by_name():
     assert "ids of part 1 differ from those of part 0" in rejection("queries", ids=[8])
     for over in ("queries", "ids"):
         given = rejection(over, null=np.ones((3, 1)))
-        assert "part 0 has the scores of 2 null ids and part 1 of 3" in given
+        assert "parts have the scores of 2 and 3 null ids" in given
         assert "TurnOver(nulls=3)" in given
     assert "queries of part 1 differ from those of part 0" in rejection("ids", queries=["b"])
     assert "instance 7 is in more than one part" in rejection("ids", ids=[7])

@@ -112,14 +112,8 @@ def test_scores_of_integers_keep_the_former_format(tmp_path):
 def test_tables_and_labeled_arrays_have_names(scores):
     assert scores.to_pandas().index.tolist() == scores.ids.tolist()
     assert scores.to_pandas(long=True)["instance"].tolist() == [name for name in scores.ids for _ in "ab"]
-    assert Scores.from_pandas(scores.to_pandas()).ids.tolist() == scores.ids.tolist()
     dataset = scores.to_xarray()
     assert dataset["score"].sel(instance=scores.ids[2], query="b").item() == 1.0
-    assert Scores.from_xarray(dataset).equals(scores)
-
-
-def _long(**columns):
-    return pandas.DataFrame({"instance": ["a", "b"], "query": ["q", "q"], "score": [1.0, 2.0]} | columns)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +138,8 @@ def _long(**columns):
         (lambda: Scores([[1.0, 2.0]], ids=[7], queries={"q", "r"}), ScoresError, "must be a list of names"),
         (lambda: Scores([[1.0, 2.0]], ids=[7], queries=["q", "r"]).select(queries="qr"), ScoresError, "got 'qr'"),
         (lambda: Scores([1.0], ids=[7]).top(10**9), ScoresError, "beyond the 1 instances there are. Give k=1"),
-        (lambda: Scores.from_pandas(_long(instance=["a", None])), ScoresError, "row 1 of the table has no instance"),
-        (lambda: Scores.from_pandas(_long(query=[None, "q"])), ScoresError, "row 0 of the table has no instance or no"),
         (lambda: Scores([1.0], ids=[1.5]), ScoresError, "must be integers"),
         (lambda: Scores([1.0], ids=pandas.DatetimeIndex(["2026-11-17"])), ScoresError, "must be integers"),
-        (lambda: Scores.from_pandas(pandas.Series([1.0], [1.5])), ScoresError, "must be integers"),
         (lambda: Scores([1.0], ids=[1.5], mask_ids=[0]), InstanceIdError, r"got 1\.5 of type float"),
     ],
 )

@@ -158,7 +158,7 @@ def test_the_same_scores_may_be_saved_again_and_others_not(tmp_path):
 
 
 def test_saving_again_repairs_what_is_damaged(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover.scores._store._TILE", 2**10)
+    monkeypatch.setattr("turnover.scores._files._TILE", 2**10)
     scores = Scores(np.random.default_rng(0).normal(size=(60, 40)), ids=range(60))
     scores.save(tmp_path)
     assert len(files_of(tmp_path)) > 1

@@ -7,23 +7,17 @@ statistics that findings are judged by. Must not know: models, masks, how a scor
 | file | idea |
 | --- | --- |
 | `scores.py`, `top.py`, `out_of_sample.py` | the three results |
-| `tokens.py` | self-influence token by token |
 | `significance.py` | p-values from null ids; intervals from replicas; significance (FDR); how much is noise |
-| `_content.py`, `_judged.py` | what scores hold, without what they can do; several as one; judged by noise |
-| `_about.py`, `_arrays.py` | what results say about themselves; arrays: checked, read-only, read in blocks |
-| `_ranking.py` | the order of scores; its head and tail as lists that can be merged |
-| `_formats.py` | pandas, xarray, text |
-| `_shown_lists.py`, `_plots.py` | lists as text and HTML; figures |
-| `_views.py` | what results have in common: ids, and rows as people see them |
-| `_store.py` | the format of results on disk |
+| `_about.py` | what results say about themselves: unit, provenance, names of queries |
+| `_arrays.py` | arrays: checked, read-only, read in blocks; tokens of rows; rows as people see them |
+| `_lists.py` | lists as text and HTML; figures |
+| `_files.py` | the format of results on disk |
 """
 
-from ._formats import load_pandas
-from ._store import finish_store
+from ._arrays import TokenScores, load_pandas
 from .out_of_sample import OutOfSample
-from .scores import Scores
+from .scores import Scores, finish_store
 from .significance import checked_level, discoveries, normal_tail, student_limit, student_tail
-from .tokens import TokenScores
 from .top import Top
 
 __all__ = [

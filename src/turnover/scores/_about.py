@@ -1,8 +1,6 @@
 """What a result says about itself: unit, path, provenance; names of queries; numbers per query; rows of ids."""
 
-import difflib
-import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
@@ -11,12 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
-from turnover.ids import Ints, Name, Names
+from turnover.ids import Ints, Name, Names, near_names
+from turnover.storage import plain
 
 from ._arrays import Floats, floats, instance_ids
 
 SIGN = "positive: the training instance helps"
 """What the sign of every score means."""
+
+ATTRIBUTES = "turnover"
+"""Where a table keeps what is about all of it."""
 
 Over = Literal["queries", "ids"]
 _MOST_NAMED = 5
@@ -39,12 +41,18 @@ class About:
             raise ScoresError(f"path must be a string that says how scores were computed, got {self.path!r}.")
         if not isinstance(self.replicas, int) or self.replicas < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ScoresError(f"replicas must be an integer >= 1, got {self.replicas!r}.")
-        object.__setattr__(self, "provenance", plain_provenance(self.provenance))
+        # What comes back from a file must equal what was given, so it is as JSON has it from the start.
+        object.__setattr__(self, "provenance", plain(self.provenance, where="provenance", error=ScoresError))
 
     @classmethod
     def of(cls, result: Any) -> "About":
         """Return what a Scores or a Top says about itself."""
         return cls(**{field.name: getattr(result, field.name) for field in fields(cls)})
+
+    @property
+    def unit_text(self) -> str:
+        """Return the unit and what its sign means."""
+        return f"units of {self.unit} ({SIGN})"
 
 
 def method_of(provenance: Mapping[str, Any]) -> str:
@@ -56,51 +64,33 @@ def method_of(provenance: Mapping[str, Any]) -> str:
     return str(options["estimator"]["name"]) if "estimator" in options else "tod"
 
 
-def plain_provenance(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy that JSON can hold; None: nothing is known."""
-    named = {str(key): value for key, value in (given or {}).items()}
-    try:
-        # What comes back from a file must equal what was given, so it is written and read once here.
-        return json.loads(json.dumps(named, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        wrong = next(key for key, value in named.items() if not _is_json(value))
-        raise ScoresError(
-            f"provenance[{wrong!r}] cannot be written as JSON ({error}); give strings, numbers, lists and dicts."
-        ) from error
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def agreed(parts: Sequence[About], over: Over) -> About:
-    """Return what all parts say together; raise where they are results of different things.
+def agreed(parts: Sequence[Any], over: Over) -> About:
+    """Return what all results say together; raise where they are results of different things.
 
     Paths may differ (both ways compute the same) and are listed. The entry of the provenance that describes what the
     parts are joined over differs by nature and is listed too.
     """
-    first = parts[0]
+    if not parts:
+        raise ScoresError("there is nothing to join; give one result or more.")
+    abouts = [About.of(part) for part in parts]
+    first = abouts[0]
     problems: list[str] = []
-    for place, part in enumerate(parts):
-        for name in ("unit", "replicas", "standardized"):
-            problems += _difference(place, name, getattr(first, name), getattr(part, name))
-        for key in sorted((first.provenance.keys() | part.provenance.keys()) - {over}):
-            problems += _difference(place, key, first.provenance.get(key), part.provenance.get(key))
+    for place, part in enumerate(abouts):
+        pairs = {name: (getattr(first, name), getattr(part, name)) for name in ("unit", "replicas", "standardized")}
+        keys = sorted((first.provenance.keys() | part.provenance.keys()) - {over})
+        pairs |= {key: (first.provenance.get(key), part.provenance.get(key)) for key in keys}
+        problems += [
+            f"{name} is {_short(one)} in part 0 and {_short(other)} in part {place}"
+            for name, (one, other) in pairs.items()
+            if one != other
+        ]
     if problems:
         raise ScoresError("these are scores of different things: " + "; ".join(problems))
     provenance = deepcopy(first.provenance)
-    entries = [part.provenance.get(over) for part in parts]
+    entries = [part.provenance.get(over) for part in abouts]
     if any(entry != entries[0] for entry in entries):
         provenance[over] = entries
-    return replace(first, path=" | ".join(dict.fromkeys(part.path for part in parts)), provenance=provenance)
-
-
-def _difference(place: int, name: str, first: object, other: object) -> list[str]:
-    return [] if first == other else [f"{name} is {_short(first)} in part 0 and {_short(other)} in part {place}"]
+    return replace(first, path=" | ".join(dict.fromkeys(part.path for part in abouts)), provenance=provenance)
 
 
 def _short(value: object) -> str:
@@ -108,35 +98,24 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def query_name(given: Any) -> Name:
-    """Return a query's name as a plain string or integer."""
-    if hasattr(given, "item"):
-        given = given.item()
-    if isinstance(given, str):
-        return str(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return int(given)
-    raise ScoresError(f"the name of a query must be a string or an integer, got {given!r}.")
-
-
-def query_names(given: Sequence[Name] | None, count: int) -> tuple[Name, ...]:
-    """Return the names of `count` queries, each its own, checked; None: they are numbered."""
+def query_names(given: Iterable[Name] | None, count: int | None = None) -> tuple[Name, ...]:
+    """Return names of queries, checked: with `count` so many, each its own; None: they are numbered."""
     if given is None:
-        return tuple(range(count))
-    check_listed(given)
-    names = tuple(query_name(name) for name in given)
-    if len(names) != count:
+        return tuple(range(count or 0))
+    if isinstance(given, str | bytes | Set):  # whose letters would be taken, or which has no order
+        raise ScoresError(f"queries must be a list of names, in the order of the columns, got {given!r}.")
+    names: list[Name] = []
+    for one in given:
+        name: Any = cast("Any", one).item() if hasattr(one, "item") else one
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise ScoresError(f"the name of a query must be a string or an integer, got {one!r}.")
+        names.append(str(name) if isinstance(name, str) else int(name))
+    if count is not None and len(names) != count:
         raise ScoresError(f"there are {len(names)} names in queries= and {count} queries (columns of values).")
-    if len(set(names)) < count:
+    if count is not None and len(set(names)) < count:
         again = next(name for place, name in enumerate(names) if name in names[:place])
         raise ScoresError(f"two queries have the name {again!r}; give every query a name of its own.")
-    return names
-
-
-def check_listed(queries: Any) -> None:
-    """Raise where names of queries are one string, whose letters would be taken, or a set, which has no order."""
-    if isinstance(queries, str | bytes | Set):
-        raise ScoresError(f"queries must be a list of names, in the order of the columns, got {queries!r}.")
+    return tuple(names)
 
 
 def joined_names(parts: Sequence[tuple[Name, ...]]) -> tuple[Name, ...]:
@@ -146,17 +125,18 @@ def joined_names(parts: Sequence[tuple[Name, ...]]) -> tuple[Name, ...]:
     return tuple(range(len(together))) if numbered else together
 
 
-def columns_of(names: Sequence[Name], queries: tuple[Name, ...] | None) -> Ints:
+def columns_of(names: Iterable[Name], queries: tuple[Name, ...] | None) -> Ints:
     """Return the columns of the queries with these names, in that order."""
     if queries is None:
         raise ScoresError("these are one score per instance; there are no queries to choose from.")
     columns = {name: column for column, name in enumerate(queries)}
-    for name in names:
-        if name not in columns:
-            similar = difflib.get_close_matches(str(name), [str(query) for query in queries], n=1)
-            hint = f"did you mean {similar[0]!r}?" if similar else "see .queries for those there are."
-            raise ScoresError(f"there is no query {name!r}; {hint}")
-    return np.array([columns[name] for name in names], np.int64)
+    chosen = query_names(names)
+    unknown = [name for name in chosen if name not in columns]
+    if unknown:
+        near = near_names(str(unknown[0]), map(str, queries))
+        hint = f"did you mean {near}?" if near else "see .queries for those there are."
+        raise ScoresError(f"there is no query {unknown[0]!r}; {hint}")
+    return np.array([columns[name] for name in chosen], np.int64)
 
 
 def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
@@ -177,11 +157,13 @@ def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
     return order[np.repeat(first, counts) + within].astype(np.int64)
 
 
-def per_query(given: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
+def per_query(given: ArrayLike | None, shape: tuple[int, ...], name: str) -> Floats | None:
     """Return numbers that belong to queries, such as the offset, for scores of this shape, checked.
 
     One number, or as many as there are queries; for scores [n] as many as rows, each its own query.
     """
+    if given is None:
+        return None
     array = floats(given, name)
     if array.ndim == 0 and len(shape) == 2:
         array = floats(np.full(shape[1], array), name)
@@ -200,16 +182,3 @@ def null_scores(given: ArrayLike, shape: tuple[int, ...]) -> Floats:
     if len(array) < 2:
         raise ScoresError(f"null must hold the scores of 2 null ids or more, got {len(array)}.")
     return array
-
-
-def is_per_row(array: Floats | None, shape: tuple[int, ...]) -> bool:
-    """Tell whether the numbers belong to rows, each a query of its own."""
-    return array is not None and array.ndim == 1 and len(shape) == 1
-
-
-def part_of(array: Floats | None, shape: tuple[int, ...], rows: Ints | None, columns: Ints | None) -> Floats | None:
-    """Return the numbers of some rows and queries of scores of this shape; None stands for all."""
-    if array is None or array.ndim == 0:
-        return array
-    chosen = rows if is_per_row(array, shape) else columns
-    return array if chosen is None else array[chosen]

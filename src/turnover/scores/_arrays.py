@@ -1,15 +1,19 @@
 """Arrays that results hold: checked, of a fixed type, read-only; read in blocks; averaged without failed pairs."""
 
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from turnover.errors import ScoresError
+from turnover.errors import MissingExtraError, ScoresError
 from turnover.ids import Ids, Ints, Names, named_ids
 
 Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
 
 _BLOCK = 2**22
 """Numbers worked on at a time: enough to be fast, and never a second copy of a large result."""
@@ -29,8 +33,7 @@ def integers(given: ArrayLike, name: str, dims: int = 1) -> Ints:
     """Return integers as int64, read-only; without a copy if they are both already."""
     array = _array(given, name)
     if array.ndim != dims:
-        needed = "have shape [n]" if dims == 1 else f"have {dims} dimensions"
-        raise ScoresError(f"{name} must {needed}, got {list(array.shape)}.")
+        raise ScoresError(f"{name} must have {dims} dimension{'s' * (dims > 1)}, got shape {list(array.shape)}.")
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -67,18 +70,31 @@ def both_ids(ids: Any, mask_ids: ArrayLike | None, name: str = "ids", dims: int 
     return (named[0], checked, names) if names else (checked, checked, names)
 
 
-def close(state: dict[str, Any]) -> dict[str, Any]:
-    """Make every array of an unpickled object read-only: pickle forgets that it was."""
-    for value in state.values():
-        if isinstance(value, np.ndarray):
-            cast(NDArray[Any], value).flags.writeable = False
-    return state
+def load_pandas() -> Any:
+    """Return the package pandas."""
+    return load_package("pandas", "tables need pandas: pip install 'turnover[store]'.")
+
+
+def load_package(name: str, missing: str) -> Any:
+    """Return a package or a part of one, or raise with what is missing without it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(missing) from error
 
 
 def closed(array: Floats) -> Floats:
     """Return a new array, read-only: a result takes it without a copy."""
     array.flags.writeable = False
     return array
+
+
+def close(state: dict[str, Any]) -> dict[str, Any]:
+    """Make every array of an unpickled object read-only: pickle forgets that it was."""
+    for value in state.values():
+        if isinstance(value, np.ndarray):
+            cast(NDArray[Any], value).flags.writeable = False
+    return state
 
 
 def same(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
@@ -93,12 +109,6 @@ def near(one: Floats | None, other: Floats | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-5, atol=1e-5, equal_nan=True)
-
-
-def joined_arrays(arrays: list[Floats | None], axis: int) -> Floats | None:
-    """Return the arrays that are there as one, read-only; None where there are none."""
-    known = [array for array in arrays if array is not None]
-    return closed(np.concatenate(known, axis=axis)) if known else None
 
 
 def _array(given: ArrayLike, name: str) -> NDArray[Any]:
@@ -129,6 +139,12 @@ def _can_change(array: NDArray[Any]) -> bool:
 class Source:
     """Numbers [n] or [n, m] that can be read in part; here those in memory, read-only."""
 
+    folder: str | None = None
+    """Where the numbers still have to be read from; None: they are in memory."""
+
+    step = 1
+    """How many rows are best read together."""
+
     def __init__(self, array: Floats) -> None:
         self._array = array
 
@@ -141,16 +157,6 @@ class Source:
     def whole(self) -> Floats:
         """Return all numbers, read-only."""
         return self._array
-
-    @property
-    def folder(self) -> str | None:
-        """Return where the numbers still have to be read from; None: they are in memory."""
-        return None
-
-    @property
-    def step(self) -> int:
-        """Return how many rows are best read together."""
-        return 1
 
     def rows(self, start: int, stop: int) -> Floats:
         """Return the rows from `start` to `stop`."""
@@ -192,8 +198,7 @@ def mean_over_queries(source: Source, offset: Floats | None) -> tuple[Floats, Fl
 
     That is one number where no pair failed, else [n]: a failed pair takes its query's offset out of the row's mean.
     """
-    means = np.empty(source.shape[0], np.float32)
-    offsets = np.empty(source.shape[0], np.float32)
+    means, offsets = np.empty((2, source.shape[0]), np.float32)
     failed = False
     for start, stop, values in blocks(source):
         valid = ~np.isnan(values)
@@ -217,7 +222,114 @@ def spread(null: Floats) -> Floats:
         return np.sqrt(variance).astype(np.float32).reshape(null.shape[1:])
 
 
-def _mean(values: Floats, valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _mean(values: Floats, valid: Bools) -> Doubles:
     # 0 / 0 where all failed and inf − inf are NaN, which is what they should be.
     with np.errstate(all="ignore"):
         return np.where(valid, values, np.float32(0)).sum(axis=1, dtype=np.float64) / valid.sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """Scores of the tokens of n rows. Rows differ in length, so all tokens lie in one array, row after row."""
+
+    values: Floats  # float32, the tokens of all rows
+    starts: Ints  # int64 [n + 1], where each row begins; the last is the end
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[ArrayLike]) -> "TokenScores":
+        """Return the scores of rows that are given as one array each."""
+        parts = [floats(row, "tokens") for row in rows]
+        for place, part in enumerate(parts):
+            if part.ndim != 1:
+                raise ScoresError(f"tokens of row {place} must be one list [tokens], got shape {list(part.shape)}.")
+        values = np.concatenate([np.empty(0, np.float32), *parts])
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)]).astype(np.int64)
+        return cls(**close({"values": values, "starts": starts}))
+
+    @classmethod
+    def concat(cls, parts: Sequence["TokenScores | None"]) -> "TokenScores | None":
+        """Return the tokens of several results one after the other; None where no part has any."""
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        if len(known) < len(parts):
+            raise ScoresError(
+                "some parts have scores of tokens and others have none. Compute all parts with one loss [rows, tokens]."
+            )
+        return cls.of_rows([part.row(place) for part in known for place in range(len(part))])
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.starts) - 1
+
+    def row(self, place: int) -> Floats:
+        """Return the scores of one row's tokens."""
+        return self.values[self.starts[place] : self.starts[place + 1]]
+
+    def take(self, places: Sequence[int] | Ints) -> "TokenScores":
+        """Return the scores of some rows."""
+        return TokenScores.of_rows([self.row(int(place)) for place in places])
+
+    def equals(self, other: "TokenScores | None") -> bool:
+        """Tell whether both hold the same, NaN equal to NaN."""
+        return other is not None and same(self.values, other.values) and same(self.starts, other.starts)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(close(state))
+
+
+class Views(Protocol):
+    """Knows rows as people see them: uint8 pixels [height, width, channels], or a text; None: not known."""
+
+    def instance(self, mask_id: int) -> Any:
+        """Return the row of an instance, of a group its first."""
+        ...
+
+    def query(self, name: Any) -> Any:
+        """Return a query by its name."""
+        ...
+
+
+class Viewed:
+    """A result that may know its rows as people see them. They are neither compared nor written nor pickled."""
+
+    views: Views | None = None
+
+    def seen_by(self, views: Views | None) -> Any:
+        """Give the result what knows its rows, and return it."""
+        object.__setattr__(self, "views", views)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the rows out: they may be a whole data set."""
+        return {name: value for name, value in vars(self).items() if name != "views"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled, arrays read-only again."""
+        vars(self).update(close(state))
+
+
+class OfInstances(Viewed):
+    """A result with one row per instance."""
+
+    def __init__(self, ids: ArrayLike, mask_ids: ArrayLike | None) -> None:
+        self._ids, self._mask_ids, self._names = both_ids(ids, mask_ids)
+
+    @property
+    def ids(self) -> Ids:
+        """Return the ids of the instances as they were given [n]: int64, or objects where there are strings."""
+        return self._ids
+
+    @property
+    def mask_ids(self) -> Ints:
+        """Return the integers that the masks of the instances are made of, int64 [n]: what `instances` takes."""
+        return self._mask_ids
+
+    @property
+    def names(self) -> Names:
+        """Return the names of instances that are not called by their mask id."""
+        return self._names
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._ids)

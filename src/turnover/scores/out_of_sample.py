@@ -9,13 +9,11 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ints
-from turnover.tables import counted, html_table, shown_row
+from turnover.storage import plain
+from turnover.tables import Facts, counted, html_of, html_table, number_range, shown_row, text_of
 
-from ._about import plain_provenance
-from ._arrays import Floats, closed, floats, integers, same
-from ._formats import Facts, html_of, load_pandas, number_range, text_of
-from ._store import id_arrays, open_predictions, save_predictions
-from ._views import OfInstances
+from ._arrays import Floats, OfInstances, closed, floats, integers, load_pandas, same
+from ._files import id_arrays, open_predictions, save_predictions
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -64,7 +62,7 @@ class OutOfSample(OfInstances):
         super().__init__(ids, mask_ids)
         self._labels = None if labels is None else integers(labels, "labels")
         self._path = path
-        self._provenance = plain_provenance(provenance)
+        self._provenance = plain(provenance or {}, where="provenance", error=ScoresError)
         rows, classes = array.shape[1:]
         if len(self._ids) != rows:
             raise ScoresError(f"there are {len(self._ids)} ids and {rows} rows of predictions; give one id per row.")
@@ -172,7 +170,7 @@ class OutOfSample(OfInstances):
                 str(self._labels[at]),
                 str(np.argmax(self._probs[at])),
                 f"{quality[at]:.3f}",
-                shown_row(self.views.instance(int(self._mask_ids[at]))),
+                shown_row(None if self.views is None else self.views.instance(int(self._mask_ids[at]))),
             ]
             for at in worst
         ]

@@ -1,37 +1,65 @@
 """Scores of training instances: on every query, or one each."""
 
 import copy
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
-from turnover.ids import Ints, Name, Names, strings_in
+from turnover.ids import Ids, Ints, Name, Names, strings_in
+from turnover.storage import TileStore
+from turnover.tables import Facts, counted, html_of, listed, number_range, text_of
 
-from ._about import Over, check_listed, columns_of, is_per_row, method_of, part_of, query_name, rows_of
-from ._arrays import Floats, blocks, closed, mean_over_queries, row_means
-from ._content import joined
-from ._formats import (
-    counted,
-    from_dataset,
-    from_table,
-    html_of,
-    long_table,
-    scores_facts,
-    text_of,
-    to_dataset,
-    wide_table,
+from ._about import (
+    ATTRIBUTES,
+    SIGN,
+    About,
+    Over,
+    agreed,
+    columns_of,
+    joined_names,
+    method_of,
+    null_scores,
+    per_query,
+    query_names,
+    rows_of,
 )
-from ._judged import JudgedContent
-from ._plots import plot_scores
-from ._ranking import Lists, lists_of, merged, ranks
-from ._store import open_scores, save_scores
-from .tokens import TokenScores
-from .top import Top
+from ._arrays import (
+    Bools,
+    Floats,
+    OfInstances,
+    Source,
+    TokenScores,
+    blocks,
+    closed,
+    load_package,
+    load_pandas,
+    mean_over_queries,
+    near,
+    row_means,
+    same,
+    source_of,
+    spread,
+)
+from ._files import attributes_of, open_scores, save_scores, whole_of
+from ._lists import plot_lists
+from .significance import (
+    FEWEST_REPLICAS,
+    Noise,
+    checked_level,
+    discoveries,
+    interval_tails,
+    noise_of,
+    normal_limit,
+    null_p_values,
+    student_limit,
+)
+from .top import Top, ranks
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -41,9 +69,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 _MOST_LISTED = 10_000_000  # places of a list beyond the instances there are: they take memory all the same
+_OPTIONAL = ("stderr", "null", "null_spread", "offset")
+_NOISE_HINT = (
+    "Train 3 replicas or more (turnover.wrap(..., replicas=3), or an ensemble of models), or keep the scores of "
+    "null ids: turnover.Influence does, as null=."
+)
 
 
-class Scores(JudgedContent):
+class Scores(OfInstances):
     """Influence of training instances, on every query [n, m] or one number each [n].
 
     Positive always means: the training instance helps. The unit of a score is that of what was measured on the query:
@@ -81,10 +114,152 @@ class Scores(JudgedContent):
         array([0.25, 1.  ], dtype=float32)
     """
 
+    _tokens: TokenScores | None = None
+
+    def __init__(
+        self,
+        values: ArrayLike | Source,
+        *,
+        ids: ArrayLike,
+        queries: Sequence[Name] | None = None,
+        unit: str = "loss",
+        stderr: ArrayLike | Source | None = None,
+        null: ArrayLike | None = None,
+        null_spread: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        path: str = "",
+        replicas: int = 1,
+        provenance: Mapping[str, Any] | None = None,
+        standardized: bool = False,
+        mask_ids: ArrayLike | None = None,
+    ) -> None:
+        self._values = source_of(values, "values")
+        shape = self._values.shape
+        if len(shape) not in (1, 2):
+            raise ScoresError(f"values must have shape [instances, queries] or [instances], got {list(shape)}.")
+        super().__init__(ids, mask_ids)
+        if len(self._ids) != shape[0]:
+            raise ScoresError(f"there are {len(self._ids)} ids and {shape[0]} rows of values; give one id per row.")
+        if queries is not None and len(shape) == 1:
+            raise ScoresError("values are [instances], one score each, so queries= has nothing to name.")
+        self._queries = None if len(shape) == 1 else query_names(queries, shape[1])
+        self._about = About(unit, path, replicas, dict(provenance or {}), standardized)
+        self._null = None if null is None else null_scores(null, shape)
+        if null_spread is None and self._null is not None:
+            null_spread = spread(self._null)
+        self._null_spread = per_query(null_spread, shape, "null_spread")
+        self._offset = per_query(offset, shape, "offset")
+        self._stderr = None if stderr is None else source_of(stderr, "stderr")
+        if self._stderr is not None and self._stderr.shape != shape:
+            raise ScoresError(f"stderr must have the shape of values, {list(shape)}, got {list(self._stderr.shape)}.")
+        if self._stderr is not None and self._stderr.folder is None and (self._stderr.whole < 0).any():
+            raise ScoresError(f"stderr must be >= 0 everywhere, got {float(np.nanmin(self._stderr.whole)):g}.")
+
+    @property
+    def values(self) -> Floats:
+        """Return the scores, float32 [n, m] or [n]; positive: the training instance helps."""
+        return self._values.whole
+
+    @property
+    def stderr(self) -> Floats | None:
+        """Return standard errors in the shape of values; None: not known.
+
+        They come from the replicas; for one replica they are the standard deviation of the null ids.
+        """
+        if self._stderr is not None:
+            return self._stderr.whole
+        return None if self._null_spread is None else np.broadcast_to(self._null_spread, self.shape)
+
+    @property
+    def queries(self) -> tuple[Name, ...] | None:
+        """Return the names of the m queries; None where an instance has one score."""
+        return self._queries
+
+    @property
+    def unit(self) -> str:
+        """Return what scores are differences of."""
+        return self._about.unit
+
+    @property
+    def standardized(self) -> bool:
+        """Tell whether each query's scores are divided by their root mean square, so that all queries count alike."""
+        return self._about.standardized
+
+    @property
+    def offset(self) -> Floats | None:
+        """Return the mean score of null ids that was subtracted; None: nothing was.
+
+        It has shape [m]; for values [n] it is one number, or [n] where every row is a query of its own.
+        """
+        return self._offset
+
+    @property
+    def null(self) -> Floats | None:
+        """Return the scores of null ids on the same queries, [j, m] or [j]; None: not kept."""
+        return self._null
+
+    @property
+    def null_spread(self) -> Floats | None:
+        """Return the standard deviation of null ids' scores, in the shape of `offset`; None: not known."""
+        return self._null_spread
+
+    @property
+    def path(self) -> str:
+        """Return how the scores were computed."""
+        return self._about.path
+
+    @property
+    def replicas(self) -> int:
+        """Return over how many networks the scores are averaged."""
+        return self._about.replicas
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Return all that the scores depend on."""
+        return self._about.provenance
+
     @property
     def method(self) -> str:
         """Return which estimator made the scores: "tod" or "curvature"; "" where that is not known."""
         return method_of(self.provenance)
+
+    @property
+    def token_scores(self) -> TokenScores | None:
+        """Return the scores of the tokens of all rows; None: not kept."""
+        return self._tokens
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return [instances, queries] or [instances]."""
+        return self._values.shape
+
+    @property
+    def folder(self) -> str | None:
+        """Return the folder that values are still to be read from; None: they are in memory."""
+        return self._values.folder
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """Return where "values" and, if they came with the scores, "stderr" are read from."""
+        return {"values": self._values} | ({} if self._stderr is None else {"stderr": self._stderr})
+
+    def equals(self, other: object) -> bool:
+        """Tell whether values and all that is known about them are the same in both, NaN equal to NaN.
+
+        Example:
+            >>> Scores([1.0], ids=[7]).equals(Scores([1.0], ids=[8]))
+            False
+        """
+        if not isinstance(other, Scores) or self._about != other._about or self._queries != other._queries:
+            return False
+        arrays = ("_ids", "_mask_ids", "_null", "_null_spread", "_offset", "values", "stderr")
+        if not all(same(getattr(self, name), getattr(other, name)) for name in arrays):
+            return False
+        return other._tokens is None if self._tokens is None else self._tokens.equals(other._tokens)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values for numpy functions."""
+        return np.array(self.values, dtype, copy=copy)
 
     def top(self, k: int, *, query: Name | None = None) -> Top:
         """Return the k most helpful and the k most harmful instances of every query.
@@ -103,15 +278,18 @@ class Scores(JudgedContent):
             raise ScoresError(f"k={k:,} is beyond the {len(self):,} instances there are. Give k={max(len(self), 1):,}.")
         if query is not None:
             return self.select(queries=[query]).top(k)
-        lists = self._lists(0, 0, self._values.rows(0, 0), int(k))
+        # A tuple of names for every query, or one list that is about none.
+        per_row = self._null_spread is not None and self._null_spread.ndim == len(self.shape) == 1
+        spread = None if per_row or self._null_spread is None else np.atleast_1d(self._null_spread)
+        about = {"queries": self._queries, "null_spread": spread, **vars(self._about)}
+        top = Top.of(*self._listed(0, 0, self._values.rows(0, 0)), int(k), **about)
         for start, stop, values in blocks(self._values):
-            lists = merged([lists, self._lists(start, stop, values, int(k))], int(k))
-        spread = None if is_per_row(self._null_spread, self.shape) else self._null_spread
-        null_spread = None if spread is None else np.atleast_1d(spread)
-        top = Top.of(lists, queries=self._queries, null_spread=null_spread, **vars(self._about))
+            part = Top.of(*self._listed(start, stop, values), int(k), **about)
+            top = part if start == 0 else Top.joined(top, part)
         top = top.named(self._names)
-        top = top.seen_by(self.views) if self._null is None else top
-        return top if self._null is None else top.against(self._null.reshape(len(self._null), -1)).seen_by(self.views)
+        if self._null is not None:
+            top = top.against(self._null.reshape(len(self._null), -1))
+        return top.seen_by(self.views)
 
     def rank(self) -> Ints:
         """Return the place of every instance, in the shape of values: 0 for the most helpful, failed pairs last.
@@ -170,8 +348,7 @@ class Scores(JudgedContent):
             array([[3.]], dtype=float32)
         """
         rows = None if ids is None else rows_of(ids, self._mask_ids, self._names)
-        check_listed(queries)
-        chosen = None if queries is None else [query_name(name) for name in queries]
+        chosen = None if queries is None else query_names(queries)
         columns = None if chosen is None else columns_of(chosen, self._queries)
         selected = Scores(
             closed(self._values.take(rows, columns)),
@@ -180,8 +357,8 @@ class Scores(JudgedContent):
             queries=self._queries if columns is None else chosen,
             stderr=None if self._stderr is None else closed(self._stderr.take(rows, columns)),
             null=self._null if self._null is None or columns is None else self._null[:, columns],
-            null_spread=part_of(self._null_spread, self.shape, rows, columns),
-            offset=part_of(self._offset, self.shape, rows, columns),
+            null_spread=self._part(self._null_spread, rows, columns),
+            offset=self._part(self._offset, rows, columns),
             **vars(self._about),
         ).seen_by(self.views)
         if self._tokens is None:
@@ -208,9 +385,116 @@ class Scores(JudgedContent):
             array([[1., 2.]], dtype=float32)
         """
         parts = list(parts)
-        scores = cls(**joined(parts, over))
+        if over not in ("queries", "ids"):
+            raise ScoresError(f'over must be "queries" or "ids", got {over!r}.')
+        about = vars(agreed(parts, over))
+        _check_known(parts)
+        scores = cls(**about, **(_over_queries(parts) if over == "queries" else _over_ids(parts)))
         tokens = TokenScores.concat([part._tokens for part in parts])
         return scores if tokens is None else scores.with_tokens(tokens)
+
+    def p_values(self) -> Floats:
+        """Return how probable scores as far out are without any influence, two-sided, in the shape of values.
+
+        A training instance that does nothing to a query is one more null id. So where their scores are kept
+        (`null`), the p-value is the share of them that lie as far from their mean, in either direction; beyond the
+        furthest tenth it follows a tail fitted to that tenth, as their bell curve would be far too narrow. With fewer
+        than 100 null ids p-values are plain ranks, at least 1 / (j + 1): the fewer there are, the less is significant.
+        The p-value of a failed pair is NaN.
+
+        Raises:
+            ScoresError: the scores of null ids are not kept; those of influence functions have none. Replicas tell
+                what is significant there, by `significant` and `interval`.
+
+        Example:
+            >>> null = np.random.default_rng(0).normal(size=1000)
+            >>> Scores([0.1, 2.0, 9.0], ids=[7, 8, 9], null=null).p_values().round(2)
+            array([0.88, 0.04, 0.  ], dtype=float32)
+        """
+        if self._null is None:
+            method = method_of(self.provenance)
+            made = f", made by {method!r}," if method else ""
+            raise ScoresError(
+                f"p-values need the scores of null ids, and these{made} have none. With 3 replicas or more "
+                ".interval() and .significant() tell what is significant; p-values come with "
+                "turnover.Influence(model, estimator='tod') of a model with masks."
+            )
+        values = self.values
+        if values.ndim == 2:
+            return null_p_values(values, self._null)
+        return null_p_values(values[:, None], self._null[:, None])[:, 0]
+
+    def significant(self, level: float = 0.05, *, correct: bool = True) -> Bools:
+        """Tell which scores are significant, in the shape of values.
+
+        By their p-values where the scores of null ids are kept. Else by replicas, which see far less: significant is
+        what has a confidence interval (`interval`) that excludes 0.
+
+        Among thousands of rows some lie far out by chance. With the correction of Benjamini and Hochberg, over the
+        rows of each query, at most the share `level` of what is marked is expected to be noise; if all of a query is
+        noise, anything at all is marked with probability `level` at most. Intervals are widened by the same rule.
+
+        Args:
+            level: that share.
+            correct: False marks every p-value up to `level`, or every interval of level 1 − `level` that excludes 0,
+                and so that share of all noise.
+
+        Raises:
+            ScoresError: level is not between 0 and 1, or noise is not known.
+
+        Example:
+            >>> null = np.random.default_rng(0).normal(size=1000)
+            >>> Scores([0.1, 2.0, 9.0], ids=[7, 8, 9], null=null).significant()
+            array([False, False,  True])
+        """
+        level = checked_level(level)
+        if self._null is None:
+            tails = interval_tails(self.values, *self._errors("marks of significance", null_spread=False))
+        else:
+            tails = self.p_values()
+        if not correct:
+            return tails <= level
+        return discoveries(tails.reshape(len(tails), -1), level).reshape(tails.shape)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of confidence intervals, each in the shape of values.
+
+        With 3 replicas or more they are the standard error times the limit of Student's distribution with replicas − 1
+        degrees of freedom; else the standard deviation of j null ids times √(1 + 1 / j) and the limit with j − 1
+        degrees, which is close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks,
+        each pair for itself.
+
+        Args:
+            level: share of intervals that hold what they are about.
+
+        Raises:
+            ScoresError: level is not between 0 and 1, or standard errors are not known.
+
+        Example:
+            >>> low, high = Scores([1.0], ids=[7], stderr=[0.5], replicas=8).interval()
+            >>> low.round(2), high.round(2)
+            (array([-0.18], dtype=float32), array([2.18], dtype=float32))
+        """
+        level = checked_level(level)
+        stderr, df = self._errors("intervals", null_spread=True)
+        limit = normal_limit(1 - level) if df is None else student_limit(1 - level, df)
+        values, reach = self.values.astype(np.float64), limit * stderr.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # inf − inf is NaN, as it should be
+            return closed((values - reach).astype(np.float32)), closed((values + reach).astype(np.float32))
+
+    @property
+    def noise(self) -> Noise:
+        """Return how much of the standard deviation of scores is noise, for each query or as one number.
+
+        Raises:
+            ScoresError: noise is not known.
+
+        Example:
+            >>> scores = Scores([4.0, -4.0, 0.0], ids=[7, 8, 9], null_spread=2.0)
+            >>> scores.noise
+            noise is 0.50 of the standard deviation of scores, signal 75% of their variance
+        """
+        return noise_of(self._values, self._stderr, self._null_spread)
 
     def tokens(self, row: int) -> Floats:
         """Return the scores of the tokens of one row, float32 [tokens]; positive: the row's training helps this token.
@@ -288,7 +572,7 @@ class Scores(JudgedContent):
         if len(places) > 1 and isinstance(places[1], str):
             places[1] = int(columns_of(places[1:2], self._queries)[0])
         elif len(places) > 1 and strings_in(places[1]):
-            places[1] = columns_of([query_name(name) for name in places[1]], self._queries)
+            places[1] = columns_of(places[1], self._queries)
         return self.values[tuple(places)]
 
     def plot(self, *, query: Name | None = None, k: int = 5) -> "Figure":
@@ -312,9 +596,8 @@ class Scores(JudgedContent):
         chosen = self if self._queries is None else self.select(queries=[self._queries[0] if query is None else query])
         if self._queries is None and query is not None:
             raise ScoresError("these are one score per instance; there are no queries to choose from.")
-        return plot_scores(
-            chosen.values.ravel(), None if chosen.null is None else chosen.null.ravel(), chosen.top(k).plotted()
-        )
+        null = None if chosen.null is None else chosen.null.ravel()
+        return plot_lists(chosen.top(k), values=chosen.values.ravel(), null=null)
 
     def to_torch(self) -> "torch.Tensor":
         """Return a copy of the values as a tensor on the CPU.
@@ -339,8 +622,9 @@ class Scores(JudgedContent):
     def to_pandas(self, *, long: bool = False) -> "pandas.DataFrame":
         """Return a table: instances down, queries across; or one row per pair.
 
-        Needs pandas: pip install 'turnover[store]'. `Scores.from_pandas` reads both forms. The wide form of [n, m] has
-        no room for standard errors, and neither has room for `null` or `tokens`.
+        Needs pandas: pip install 'turnover[store]'. What is about the whole table (unit, path, provenance) is in
+        `attrs["turnover"]`. The wide form of [n, m] has no room for standard errors, and neither has room for `null` or
+        `tokens`.
 
         Args:
             long: one row per pair, with columns instance, query, score and, where known, stderr.
@@ -356,46 +640,54 @@ class Scores(JudgedContent):
             2         8     a   -1.0
             3         8     b    3.0
         """
-        return long_table(self) if long else wide_table(self)
-
-    @classmethod
-    def from_pandas(cls, table: "pandas.DataFrame | pandas.Series", **given: Any) -> "Scores":
-        """Return the scores in a table: of `to_pandas`, or any other with ids as its index and queries as columns.
-
-        Args:
-            table: a DataFrame, wide or long; or a Series, one score per instance.
-            **given: unit, path, offset and so on, as for the class; what is not given is taken from `table.attrs`,
-                where `to_pandas` keeps it.
-
-        Example:
-            >>> scores = Scores([0.5, -1.0], ids=[7, 8], unit="margin")
-            >>> Scores.from_pandas(scores.to_pandas()).equals(scores)
-            True
-        """
-        return cls(**{**from_table(table), **given})
+        pandas, (n, *m) = load_pandas(), self.shape
+        columns: dict[str, Any] = {"score": self.values.ravel()}
+        if self.stderr is not None:
+            columns["stderr"] = self.stderr.ravel()
+        names = None if self._queries is None else pandas.Index(list(self._queries), name="query")
+        index = pandas.Index(self._ids, name="instance")
+        if long:
+            pairs = {"instance": np.repeat(self._ids, *m)} if names is not None else {"instance": self._ids}
+            if names is not None:
+                pairs["query"] = names[np.tile(np.arange(*m), n)]
+            table = pandas.DataFrame({**pairs, **columns})
+        elif names is None:
+            table = pandas.DataFrame(columns, index=index)
+        else:
+            table = pandas.DataFrame(np.array(self.values), index=index, columns=names)
+        table.attrs[ATTRIBUTES] = vars(self._about)
+        return table
 
     def to_xarray(self) -> "xarray.Dataset":
         """Return a Dataset over instance and query: score and, where known, stderr, offset, null_spread and null.
 
-        Needs xarray: pip install 'turnover[store]'. Nothing but `tokens` is lost; `Scores.from_xarray` reads it.
+        Needs xarray: pip install 'turnover[store]'.
 
         Example:
             >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"])
             >>> float(scores.to_xarray().score.sel(instance=8, query="b"))
             3.0
         """
-        return to_dataset(self)
-
-    @classmethod
-    def from_xarray(cls, dataset: "xarray.Dataset") -> "Scores":
-        """Return the scores in a Dataset of `to_xarray`.
-
-        Example:
-            >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8])
-            >>> Scores.from_xarray(scores.to_xarray()).equals(scores)
-            True
-        """
-        return cls(**from_dataset(dataset))
+        xarray = load_package("xarray", "labeled arrays need xarray: pip install 'turnover[store]'.")
+        dims = ("instance", "query")[: len(self.shape)]
+        coords: dict[str, Any] = {"instance": self._ids}
+        if self._names:
+            coords["mask_id"] = ("instance", self._mask_ids)
+        if self._queries is not None:
+            same_type = len({type(name) for name in self._queries}) <= 1
+            coords["query"] = np.array(self._queries, None if self._queries and same_type else object)
+        variables: dict[str, Any] = {"score": (dims, self.values)}
+        if self.stderr is not None:
+            origin = "null ids" if self._stderr is None else "replicas"
+            variables["stderr"] = (dims, self.stderr, {"from": origin})
+        for name, array in (("offset", self._offset), ("null_spread", self._null_spread)):
+            if array is not None:
+                variables[name] = (dims[-1:] if array.ndim else (), array)
+        if self._null is not None:
+            variables["null"] = (("null_id", *dims[1:]), self._null)
+        # Files of labeled arrays hold neither nested attributes nor booleans.
+        about = {**vars(self._about), "standardized": int(self.standardized)}
+        return xarray.Dataset(variables, coords, {**about, "sign": SIGN, "provenance": json.dumps(self.provenance)})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a folder or file, which `Scores.open` reads. Nothing is lost.
@@ -445,15 +737,48 @@ class Scores(JudgedContent):
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
-        return text_of(scores_facts(self))
+        return text_of(self._facts)
 
     def _repr_html_(self) -> str:
         """Return the summary and the first of each list, as a notebook shows them."""
         in_memory = self.folder is None and 0 not in self.shape
-        return html_of(scores_facts(self)) + (self.top(_SHOWN).to_html() if in_memory else "")
+        return html_of(self._facts) + (self.top(_SHOWN).to_html() if in_memory else "")
 
-    def _lists(self, start: int, stop: int, values: Floats, k: int) -> Lists:
-        """Return the lists of the rows from `start` to `stop`, whose values are given."""
+    @property
+    def _facts(self) -> Facts:
+        """Return shape, unit, sign, size and origin of the scores."""
+        head = f"Scores of {counted(len(self), 'training instance')}"
+        lines: list[tuple[str, str]] = []
+        if self._queries is not None:
+            head += f" on {counted(self.shape[1], 'query')}"
+            lines.append(("queries", listed(self._queries)))
+        is_read = self.folder is None
+        lines.append(("values", number_range(self.values) if is_read else f"not read yet, in {self.folder}"))
+        lines.append(("stderr", self._stderr_text))
+        knows_noise = self._null_spread is not None or self._stderr is not None
+        if knows_noise and all(source.folder is None for source in self.sources.values()):
+            lines.append(("noise", str(self.noise).removeprefix("noise is ")))
+        if self._offset is None:
+            lines.append(("offset", "none: the mean of null ids was not subtracted"))
+        else:
+            lines.append(("offset", f"{number_range(self._offset)}; mean of null ids, subtracted"))
+        lines.append(("path", self.path or "not known"))
+        if self.provenance:
+            lines.append(("provenance", listed(list(self.provenance))))
+        return f"{head}, in {self._about.unit_text}", lines
+
+    @property
+    def _stderr_text(self) -> str:
+        if self._stderr is not None:
+            origin = f"from {self.replicas} replicas" if self.replicas > 1 else "as given"
+            return f"{number_range(self._stderr.whole) if self._stderr.folder is None else 'not read yet'}; {origin}"
+        if self._null_spread is None:
+            return "not known"
+        nulls = "null ids" if self._null is None else f"{len(self._null):,} null ids"
+        return f"{number_range(self._null_spread)}; standard deviation of {nulls}"
+
+    def _listed(self, start: int, stop: int, values: Floats) -> tuple[Floats, Ints, Floats | None]:
+        """Return values, mask ids and standard errors of the rows from `start` to `stop`, as `Top.of` takes them."""
         stderr = None
         if self._stderr is not None:
             stderr = self._stderr.rows(start, stop)
@@ -461,4 +786,131 @@ class Scores(JudgedContent):
             stderr = np.broadcast_to(self._null_spread, self.shape)[start:stop]
         if values.ndim == 1:
             values, stderr = values[:, None], None if stderr is None else stderr[:, None]
-        return lists_of(values, self._mask_ids[start:stop], stderr, k)
+        return values, self._mask_ids[start:stop], stderr
+
+    def _part(self, array: Floats | None, rows: Ints | None, columns: Ints | None) -> Floats | None:
+        """Return those of numbers per query that belong to some rows and queries; None stands for all."""
+        if array is None or array.ndim == 0:
+            return array
+        chosen = rows if len(self.shape) == 1 else columns
+        return array if chosen is None else array[chosen]
+
+    def _errors(self, what: str, *, null_spread: bool) -> tuple[Floats, int | None]:
+        """Return standard errors and the degrees of freedom of their t, None for a normal distribution; or raise."""
+        if self._stderr is not None and self.replicas != 2:
+            return self._stderr.whole, self.replicas - 1 if self.replicas >= FEWEST_REPLICAS else None
+        if null_spread and self._null_spread is not None:
+            if self._null is None:
+                return np.broadcast_to(self._null_spread, self.shape), None
+            # The noise of a score and that of the mean of the null ids, which was subtracted.
+            count = len(self._null)
+            return np.broadcast_to(self._null_spread * np.sqrt(1 + 1 / count), self.shape), count - 1
+        if self.replicas == 2:
+            raise ScoresError(f"{what} need a standard error, and 2 replicas are too few for one. {_NOISE_HINT}")
+        spread = self._null_spread is not None
+        known = "only the standard deviation of null ids, whose tails may be of any weight," if spread else "nothing"
+        raise ScoresError(f"{what} need to know the noise of these scores, and there is {known} to tell. {_NOISE_HINT}")
+
+
+def finish_store(store: TileStore, **given: Any) -> None:
+    """Make a store whose tiles are all written one of scores, so that `Scores.open` reads it.
+
+    The store has the tiled arrays `values` and, for several replicas, `stderr`; the rest is what `Scores` takes.
+    """
+    # One read-only zero, seen as an array of the right shape, stands for the values: all the rest is checked with it.
+    zero = closed(np.zeros((), np.float32))
+    scores = Scores(np.broadcast_to(zero, store.arrays["values"].shape), **given)
+    store.finish(attributes_of(scores), whole=whole_of(scores))
+
+
+def _over_queries(parts: Sequence[Scores]) -> dict[str, Any]:
+    first = parts[0]
+    for place, part in enumerate(parts):
+        if part.queries is None:
+            raise ScoresError(f'part {place} is one score per instance and has no queries; give over="ids".')
+        if not (same(first.ids, part.ids) and same(first.mask_ids, part.mask_ids)):
+            raise ScoresError(
+                f"ids of part {place} differ from those of part 0, or their order does; "
+                "put them in one order with .select(ids=...), or compute the scores of the same ids."
+            )
+    return {
+        "values": _joined([part.values for part in parts], -1),
+        "ids": first.ids,
+        "mask_ids": first.mask_ids,
+        "queries": joined_names([part.queries or () for part in parts]),
+        **{name: _joined([_known(part, name) for part in parts], -1) for name in _OPTIONAL},
+    }
+
+
+def _over_ids(parts: Sequence[Scores]) -> dict[str, Any]:
+    first = parts[0]
+    for place, part in enumerate(parts):
+        if part.queries != first.queries:
+            raise ScoresError(f'queries of part {place} differ from those of part 0; give over="queries".')
+        if not near(first.null, part.null):
+            raise ScoresError(f"null of part {place} differs from that of part 0: another model or null.")
+    # Within a part rows of a group share an id; between parts a shared id was scored twice.
+    together = np.sort(np.concatenate([np.unique(part.mask_ids) for part in parts]))
+    twice = together[1:][together[1:] == together[:-1]]
+    if twice.size:
+        name = Names.of(*_all_ids(parts)).shown(twice[:1])[0]
+        raise ScoresError(
+            f"instance {name} is in more than one part, as are {twice.size - 1} others; join disjoint sets of ids."
+        )
+    return {
+        "values": _joined([part.values for part in parts], 0),
+        **dict(zip(("mask_ids", "ids"), _all_ids(parts), strict=True)),
+        "queries": first.queries,
+        "stderr": _joined([_known(part, "stderr") for part in parts], 0),
+        "null": first.null,
+        "null_spread": _one_for_all(parts, "null_spread"),
+        "offset": _one_for_all(parts, "offset"),
+    }
+
+
+def _all_ids(parts: Sequence[Scores]) -> tuple[Ints, Ids]:
+    return np.concatenate([part.mask_ids for part in parts]), np.concatenate([part.ids for part in parts])
+
+
+def _joined(arrays: list[Floats | None], axis: int) -> Floats | None:
+    """Return the arrays that are there as one, read-only; None where there are none."""
+    known = [array for array in arrays if array is not None]
+    return closed(np.concatenate(known, axis=axis)) if known else None
+
+
+def _known(part: Scores, name: str) -> Floats | None:
+    """Return what a part was given; standard errors that are the standard deviation of null ids are not stderr."""
+    if name == "stderr":
+        return part.sources["stderr"].whole if "stderr" in part.sources else None
+    return getattr(part, name)
+
+
+def _check_known(parts: Sequence[Scores]) -> None:
+    """Raise if something is known of some parts only: it would be lost for the others without a word."""
+    problems: list[str] = []
+    nulls = [0 if part.null is None else len(part.null) for part in parts]
+    if len({count for count in nulls if count}) > 1:
+        raise ScoresError(
+            f"parts have the scores of {' and '.join(map(str, nulls))} null ids; their number follows the size of the "
+            f"job. Compute all parts with the same: estimator=turnover.influence.TurnOver(nulls={max(nulls)})."
+        )
+    for name in _OPTIONAL:
+        known = [place for place, part in enumerate(parts) if _known(part, name) is not None]
+        if 0 < len(known) < len(parts):
+            other = next(place for place in range(len(parts)) if place not in known)
+            problems.append(f"{name} is there in part {known[0]} and not in part {other}")
+    if problems:
+        raise ScoresError("; ".join(problems) + ". Compute all parts the same way.")
+
+
+def _one_for_all(parts: Sequence[Scores], name: str) -> Floats | None:
+    """Return what must be the same in all parts, being about queries; or all of it, where each row is its query."""
+    arrays = [_known(part, name) for part in parts]
+    shapes = [part.shape for part in parts]
+    if any(array is not None and array.ndim == len(shape) == 1 for array, shape in zip(arrays, shapes, strict=True)):
+        pairs = zip(arrays, shapes, strict=True)
+        return _joined([np.broadcast_to(array, shape) for array, shape in pairs if array is not None], 0)
+    for place, array in enumerate(arrays):
+        if not near(arrays[0], array):
+            raise ScoresError(f"{name} of part {place} differs from that of part 0: another model or null.")
+    return arrays[0]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from turnover.errors import ScoresError
 from turnover.ids import Ints
 
-from ._arrays import Floats, Source, blocks, closed, floats
+from ._arrays import Bools, Doubles, Floats, Source, blocks, closed, floats
 
 FEWEST_REPLICAS = 3
 """Replicas that a standard error needs: the standard deviation of two numbers says next to nothing."""
@@ -46,17 +46,14 @@ _MOST_TERMS = 1000
 _TINY = 1e-300
 _LARGEST = 1e150  # its square is still a float64
 
-Bools = NDArray[np.bool_]
-_Doubles = NDArray[np.float64]
 
-
-def normal_tail(z: NDArray[np.floating]) -> _Doubles:
+def normal_tail(z: NDArray[np.floating]) -> Doubles:
     """Return the probability that a standard normal number is at least as far from 0 as each of these."""
     distances = np.asarray(np.abs(np.asarray(z, np.float64)) / math.sqrt(2))
     return cast("Any", torch).special.erfc(cast("Any", torch).from_numpy(distances)).numpy()
 
 
-def student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
+def student_tail(t: NDArray[np.floating], df: float) -> Doubles:
     """Return the two-sided tail probability of each t in Student's distribution; NaN stays NaN."""
     square = np.square(np.minimum(np.abs(np.asarray(t, np.float64)), _LARGEST))
     # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularized incomplete beta function at x = df / (df + t²).
@@ -84,7 +81,7 @@ def student_limit(p: float, df: float) -> float:
     return (low + high) / 2
 
 
-def _incomplete_beta(a: float, b: float, x: _Doubles, rest: _Doubles) -> _Doubles:
+def _incomplete_beta(a: float, b: float, x: Doubles, rest: Doubles) -> Doubles:
     """Return I_x(a, b), given x and rest = 1 − x, each to full precision."""
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     with np.errstate(divide="ignore"):
@@ -96,7 +93,7 @@ def _incomplete_beta(a: float, b: float, x: _Doubles, rest: _Doubles) -> _Double
     return np.where(np.isnan(x), np.nan, np.where(left, below, above))
 
 
-def _beta_fraction(a: float, b: float, x: _Doubles) -> _Doubles:
+def _beta_fraction(a: float, b: float, x: Doubles) -> Doubles:
     """Return the continued fraction of the incomplete beta function, by Lentz's method."""
     upper = np.ones_like(x)
     lower = 1 / _not_zero(1 - (a + b) * x / (a + 1))
@@ -113,7 +110,7 @@ def _beta_fraction(a: float, b: float, x: _Doubles) -> _Doubles:
     return value
 
 
-def _not_zero(x: _Doubles) -> _Doubles:
+def _not_zero(x: Doubles) -> Doubles:
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
@@ -146,7 +143,7 @@ class _NullTail:
         self._center = known.mean() if known.size else np.nan
         self._ordered = np.sort(known - self._center)
         self._distances = np.sort(np.abs(known - self._center))
-        self._tail: tuple[float, float, _Doubles] | None = None
+        self._tail: tuple[float, float, Doubles] | None = None
         if known.size >= _FEWEST_FOR_A_TAIL:
             self._fit(round(_TAIL_SHARE * known.size))
 
@@ -171,7 +168,7 @@ class _NullTail:
             result[beyond] = np.exp(np.interp(excesses, _tails().excesses, log_survival))
         return np.where(np.isnan(distances), np.nan, result).astype(np.float32)
 
-    def _ranks(self, is_above: Bools, distances: _Doubles) -> _Doubles:
+    def _ranks(self, is_above: Bools, distances: Doubles) -> Doubles:
         """Return ranks among all j + 1, measured from the mean of all j + 1, for distances from that of the j.
 
         From their own mean few null ids lie closer than one more of them would, and p-values would be too small.
@@ -205,11 +202,11 @@ class _NullTail:
 class _Tails(NamedTuple):
     """Generalized Pareto tails to average over, one per row, in units of the median excess."""
 
-    shape: _Doubles  # [tails, 1]
-    scale: _Doubles  # [tails, 1]
-    log_prior: _Doubles  # [tails]
-    excesses: _Doubles  # [points]: distances beyond the threshold at which survival is tabulated
-    survival: _Doubles  # [tails, points]
+    shape: Doubles  # [tails, 1]
+    scale: Doubles  # [tails, 1]
+    log_prior: Doubles  # [tails]
+    excesses: Doubles  # [points]: distances beyond the threshold at which survival is tabulated
+    survival: Doubles  # [tails, points]
 
 
 @lru_cache(maxsize=1)
@@ -297,7 +294,7 @@ def noise_of(values: Source, stderr: Source | None, null_spread: Floats | None) 
     return Noise(floats(noise, "std"), floats(ratio, "ratio"), floats(signal, "signal"))
 
 
-def _mean_square_and_variance(source: Source) -> tuple[_Doubles, _Doubles]:
+def _mean_square_and_variance(source: Source) -> tuple[Doubles, Doubles]:
     """Return both for each query, of the numbers that are finite; NaN where there are too few."""
     count, total, squares = np.zeros((3, *source.shape[1:]))
     for _, _, part in blocks(source):

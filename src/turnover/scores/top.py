@@ -1,35 +1,85 @@
-"""The most helpful and the most harmful training instances of every query."""
+"""The most helpful and the most harmful training instances of every query, and the one order that they come from.
+
+From most helpful to most harmful, among equals the smaller id first, failed pairs last. The helpful list is the head of
+this order and the harmful list its tail, read from the end. With one order for both, no instance stands in both lists
+unless there are fewer than 2k, and lists of parts merge into the lists of the whole.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Name, Names
 from turnover.tables import counted
 
-from ._about import About, Over, agreed, columns_of, joined_names, method_of, null_scores, query_names
-from ._arrays import Floats, both_ids, floats, integers, near, same
-from ._formats import ATTRIBUTES, load_pandas, unit_text
-from ._plots import plot_lists
-from ._ranking import Entries, Lists, merged
-from ._shown_lists import Entry, ShownLists, SideOfTop
-from ._views import Viewed
-from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, interval_tails, null_p_values
+from ._about import ATTRIBUTES, About, Over, agreed, columns_of, joined_names, method_of, null_scores, query_names
+from ._arrays import Bools, Floats, Viewed, both_ids, floats, integers, load_pandas, near, same
+from ._lists import SIDES, html_of_lists, plot_lists, text_of_lists
+from .significance import FEWEST_REPLICAS, checked_level, discoveries, interval_tails, null_p_values
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
     from matplotlib.figure import Figure
 
-
-_SIDES = ("helpful", "harmful")
 _OPTIONAL = ("helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
 _NUMBERS = ("helpful_scores", "harmful_scores", *_OPTIONAL)
-_MASK_IDS = ("helpful_mask_ids", "harmful_mask_ids")
-_ARRAYS = (*_MASK_IDS, *_NUMBERS, "counts", "null_spread")
+_ARRAYS = ("helpful_mask_ids", "harmful_mask_ids", *_NUMBERS, "counts", "null_spread")
+
+Entries = dict[str, Any]
+"""Instances that belong to each of m queries, in any order, [m, j]: "ids", "scores" and, where known, "stderr", "p".
+
+No entry has the id −1 and the score NaN.
+"""
+
+
+def ranks(values: Floats, ids: Ints) -> Ints:
+    """Return the place of every row of scores [n, m] in its query's order, 0 for the most helpful."""
+    # Sorted by id once, a stable sort by score leaves equals in order of id.
+    by_id = np.argsort(ids, kind="stable")
+    result = np.empty(values.shape, np.int64)
+    places = np.arange(len(ids))
+    for query in range(values.shape[1]):
+        order = by_id[np.argsort(-values[by_id, query], kind="stable")]
+        result[order, query] = places
+    return result
+
+
+def best(entries: Entries, k: int, side: str) -> Entries:
+    """Return the k most helpful or most harmful of each query, the strongest first; −1 where there are fewer."""
+    keys = -entries["scores"] if side == "helpful" else entries["scores"]
+    places = _first(keys, entries["ids"], k, smaller_id_first=side == "helpful")
+
+    def taken(name: str, array: NDArray[Any] | None) -> NDArray[Any] | None:
+        if array is None:
+            return None
+        missing = np.int64(-1) if name == "ids" else np.float32(np.nan)
+        return np.where(places < 0, missing, np.take_along_axis(array, places, axis=1) if array.shape[1] else missing)
+
+    return {name: taken(name, array) for name, array in entries.items()}
+
+
+def _first(keys: Floats, ids: Ints, k: int, *, smaller_id_first: bool) -> NDArray[np.intp]:
+    """Return the positions [m, k] of the k smallest keys of each row, among equals in the order of ids, never NaN."""
+    result = np.full((len(keys), k), -1, np.intp)
+    if keys.shape[1] > k:
+        # Finding the k-th key takes linear time; only what is not beyond it has to be sorted. NaN counts as largest.
+        limit = np.partition(keys, k - 1, axis=1)[:, k - 1]
+        candidates = keys <= np.where(np.isnan(limit), np.float32(np.inf), limit)[:, None]
+    else:
+        candidates = ~np.isnan(keys)
+    rows, columns = np.nonzero(candidates)
+    ties = ids[rows, columns]
+    order = np.lexsort((ties if smaller_id_first else -ties, keys[rows, columns], rows))
+    rows, columns = rows[order], columns[order]
+    starts = np.searchsorted(rows, np.arange(len(keys)))
+    places = np.arange(len(rows)) - starts[rows]
+    kept = places < k
+    result[rows[kept], places[kept]] = columns[kept]
+    return result
 
 
 def _nothing() -> dict[str, Any]:
@@ -101,7 +151,7 @@ class Top(Viewed):
             "counts": integers(self.counts, "counts"),
             "provenance": About.of(self).provenance,
         }
-        for side in _SIDES:
+        for side in SIDES:
             given = getattr(self, f"{side}_ids"), getattr(self, f"{side}_mask_ids")
             checked[f"{side}_ids"], checked[f"{side}_mask_ids"], _ = both_ids(*given, f"{side}_ids", dims=2)
         for name in (*_NUMBERS, "null_spread"):
@@ -122,6 +172,24 @@ class Top(Viewed):
             object.__setattr__(self, name, value)
 
     @classmethod
+    def of(cls, values: Floats, ids: Ints, stderr: Floats | None, k: int, **rest: Any) -> "Top":
+        """Return the lists of scores [n, m] of the instances with these mask ids [n]; the rest as for the class."""
+        by_query = np.ascontiguousarray(values.T)
+        # Only k entries of each row are looked at, so views of the whole serve.
+        entries: Entries = {
+            "ids": np.broadcast_to(ids, by_query.shape),
+            "scores": by_query,
+            "stderr": None if stderr is None else stderr.T,
+        }
+        counts = np.count_nonzero(~np.isnan(by_query), axis=1).astype(np.int64)
+        return cls._of({side: best(entries, k, side) for side in SIDES}, counts=counts, **rest)
+
+    @classmethod
+    def _of(cls, sides: Mapping[str, Entries], **rest: Any) -> "Top":
+        arrays = {f"{side}_{name}": array for side, entries in sides.items() for name, array in entries.items()}
+        return cls(**arrays, **rest)
+
+    @classmethod
     def merge(cls, *tops: "Top") -> "Top":
         """Return the lists of all instances together, from the lists of disjoint sets of instances.
 
@@ -140,8 +208,7 @@ class Top(Viewed):
             >>> Top.merge(first.top(1), rest.top(1)).equals(scores.top(1))
             True
         """
-        about = _alike(tops, "ids")
-        first = tops[0]
+        about, first = _alike(tops, "ids"), tops[0]
         for place, top in enumerate(tops):
             if top.queries != first.queries:
                 raise ScoresError(f"queries of part {place} differ from those of part 0; see Top.concat.")
@@ -152,9 +219,22 @@ class Top(Viewed):
                     "turnover.influence.TurnOver(nulls=1024)."
                 )
         _check_disjoint(tops)
-        lists = merged([top._lists for top in tops], first.k)
-        top = cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(about))
-        return top.named(_names_of(tops))
+        return cls.joined(*tops, about=about).named(_names_of(tops))
+
+    @classmethod
+    def joined(cls, *tops: "Top", about: About | None = None) -> "Top":
+        """Return the lists of all instances together, by their mask ids, of parts that are known to go together."""
+        first = tops[0]
+        sides: dict[str, Entries] = {}
+        for side in SIDES:
+            beside: Entries = {}
+            for name in ("ids", "scores", "stderr", "p"):
+                arrays = [getattr(top, f"{side}_mask_ids" if name == "ids" else f"{side}_{name}") for top in tops]
+                beside[name] = None if arrays[0] is None else np.concatenate(arrays, axis=1)
+            sides[side] = best(beside, first.k, side)
+        counts = np.stack([top.counts for top in tops]).sum(axis=0)
+        rest = vars(about or About.of(first))
+        return cls._of(sides, counts=counts, queries=first.queries, null_spread=first.null_spread, **rest)
 
     @classmethod
     def concat(cls, tops: Iterable["Top"]) -> "Top":
@@ -181,21 +261,14 @@ class Top(Viewed):
         queries = joined_names([top.queries or () for top in tops])
         known = [name for name in _ARRAYS if getattr(tops[0], name) is not None]
         arrays: dict[str, Any] = {name: np.concatenate([getattr(top, name) for top in tops]) for name in known}
-        ids = {f"{side}_ids": arrays.pop(f"{side}_mask_ids") for side in _SIDES}
+        ids = {f"{side}_ids": arrays.pop(f"{side}_mask_ids") for side in SIDES}
         return cls(**ids, **arrays, queries=queries, **vars(about)).named(_names_of(tops))
-
-    @classmethod
-    def of(cls, lists: Lists, **rest: Any) -> "Top":
-        """Return the result with these lists; the rest as for the class."""
-        sides = {"helpful": lists.helpful, "harmful": lists.harmful}
-        entries = {f"{side}_{name}": array for side, part in sides.items() for name, array in vars(part).items()}
-        return cls(**entries, counts=lists.counts, **rest)
 
     def named(self, names: Names) -> "Top":
         """Return the same lists with ids as users know them; an instance without a name keeps its mask id."""
         if not names:
             return self
-        ids = {f"{side}_ids": names.shown(getattr(self, f"{side}_mask_ids")) for side in _SIDES}
+        ids = {f"{side}_ids": names.shown(getattr(self, f"{side}_mask_ids")) for side in SIDES}
         return replace(self, **ids)
 
     @property
@@ -295,7 +368,7 @@ class Top(Viewed):
             return False
         if (About.of(self), self.queries) != (About.of(other), other.queries):
             return False
-        arrays = (*(f"{side}_ids" for side in _SIDES), *_ARRAYS)
+        arrays = ("helpful_ids", "harmful_ids", *_ARRAYS)
         return all(same(getattr(self, name), getattr(other, name)) for name in arrays)
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -312,24 +385,16 @@ class Top(Viewed):
         """
         pandas = load_pandas()
         names = pandas.Index([0] if self.queries is None else list(self.queries))
-        sides: list[Any] = []
-        for side in _SIDES:
-            ids: Ids = getattr(self, f"{side}_ids")
-            query, place = np.nonzero(getattr(self, f"{side}_mask_ids") >= 0)
-            columns: dict[str, Any] = {
-                "query": names[query],
-                "side": side,
-                "place": place,
-                "instance": ids[query, place],
-            }
-            for name, column in (("scores", "score"), ("stderr", "stderr"), ("p", "p")):
-                array: Floats | None = getattr(self, f"{side}_{name}")
-                if array is not None:
-                    columns[column] = array[query, place]
-            sides.append(pandas.DataFrame(columns).assign(_query=query))
-        # Both lists of a query stand together.
-        table = pandas.concat(sides).sort_values("_query", kind="stable", ignore_index=True)
-        table = table.drop(columns=["_query"] if self.queries is not None else ["_query", "query"])
+        # [m, side, k]: both lists of a query stand together.
+        query, side, place = np.nonzero(np.stack([self.helpful_mask_ids, self.harmful_mask_ids], axis=1) >= 0)
+        columns: dict[str, Any] = {"query": names[query], "side": np.array(SIDES)[side], "place": place}
+        for name, column in (("ids", "instance"), ("scores", "score"), ("stderr", "stderr"), ("p", "p")):
+            arrays = [getattr(self, f"{one}_{name}") for one in SIDES]
+            if arrays[0] is not None:
+                columns[column] = np.stack(arrays, axis=1)[query, side, place]
+        table = pandas.DataFrame(columns if self.queries is not None else {**columns, "query": 0})
+        if self.queries is None:
+            table = table.drop(columns="query")
         table.attrs[ATTRIBUTES] = vars(About.of(self))
         return table
 
@@ -350,16 +415,11 @@ class Top(Viewed):
             2
         """
         place = 0 if query is None else int(columns_of([query], self.queries)[0])
-        return plot_lists(self.plotted(place))
-
-    def plotted(self, query: int = 0) -> list[Entry]:
-        """Return the entries of both lists of a query, for a figure."""
-        lists = self._shown
-        return [entry for side in lists.sides for entry in lists.entries(query, side)]
+        return plot_lists(self, place)
 
     def __repr__(self) -> str:
         """Return a table of the first entries that a person can read."""
-        return self._shown.text()
+        return text_of_lists(self, self._head)
 
     def to_html(self) -> str:
         """Return a table of the first entries as HTML: a bar for each score, faded where it is not significant.
@@ -369,7 +429,7 @@ class Top(Viewed):
             >>> "+2" in Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1).to_html()
             True
         """
-        return self._shown.html()
+        return html_of_lists(self, self._head)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -383,15 +443,7 @@ class Top(Viewed):
         if sizes:
             size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
             head += f", of {size} training instances"
-        return f"{head}, in {unit_text(self)}"
-
-    @property
-    def _shown(self) -> ShownLists:
-        marks = self.significant() if self.knows_noise else (None, None)
-        helpful = self.helpful_ids, self.helpful_mask_ids, self.helpful_scores, self.helpful_stderr
-        harmful = self.harmful_ids, self.harmful_mask_ids, self.harmful_scores, self.harmful_stderr
-        sides = SideOfTop("helpful", *helpful, marks[0]), SideOfTop("harmful", *harmful, marks[1])
-        return ShownLists(self._head, self.queries, sides, self.views)
+        return f"{head}, in {About.of(self).unit_text}"
 
     @property
     def knows_noise(self) -> bool:
@@ -414,20 +466,10 @@ class Top(Viewed):
             interval_tails(self.harmful_scores, self.harmful_stderr, df),
         )
 
-    @property
-    def _lists(self) -> Lists:
-        return Lists(
-            Entries(self.helpful_mask_ids, self.helpful_scores, self.helpful_stderr, self.helpful_p),
-            Entries(self.harmful_mask_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
-            self.counts,
-        )
-
 
 def _alike(tops: Sequence[Top], over: Over) -> About:
     """Return what all parts say about themselves; raise unless they are lists of a kind."""
-    if not tops:
-        raise ScoresError("there is nothing to join; give one Top or more.")
-    about = agreed([About.of(top) for top in tops], over)
+    about = agreed(tops, over)
     for place, top in enumerate(tops):
         if top.k != tops[0].k:
             raise ScoresError(f"part {place} has k={top.k} and part 0 k={tops[0].k}; choose lists of one length.")
@@ -439,9 +481,9 @@ def _alike(tops: Sequence[Top], over: Over) -> About:
 
 def _names_of(tops: Sequence[Top]) -> Names:
     """Return the names of all instances in the lists."""
-    if all(getattr(top, f"{side}_ids") is getattr(top, f"{side}_mask_ids") for top in tops for side in _SIDES):
+    if all(getattr(top, f"{side}_ids") is getattr(top, f"{side}_mask_ids") for top in tops for side in SIDES):
         return Names()
-    pairs = [(getattr(top, f"{side}_mask_ids"), getattr(top, f"{side}_ids")) for top in tops for side in _SIDES]
+    pairs = [(getattr(top, f"{side}_mask_ids"), getattr(top, f"{side}_ids")) for top in tops for side in SIDES]
     numbers, names = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in zip(*pairs, strict=True))
     return Names.of(numbers, names)
 
@@ -452,8 +494,9 @@ def _is_spread(stderr: Floats, spread: Floats) -> bool:
 
 def _check_disjoint(tops: Sequence[Top]) -> None:
     """Raise if an instance stands in two parts: it was scored twice and would be listed twice."""
-    for side in _MASK_IDS:
-        together = np.sort(np.concatenate([_each_once(getattr(top, side)) for top in tops], axis=1), axis=1)
+    for side in SIDES:
+        parts = [_each_once(getattr(top, f"{side}_mask_ids")) for top in tops]
+        together = np.sort(np.concatenate(parts, axis=1), axis=1)
         twice = (together[:, 1:] == together[:, :-1]) & (together[:, 1:] >= 0)
         if twice.any():
             query, place = np.argwhere(twice)[0]

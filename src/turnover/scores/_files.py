@@ -37,9 +37,7 @@ from turnover.storage import (
 )
 
 from ._about import About
-from ._arrays import Floats, Source, blocks, close, closed
-from ._content import Content
-from .tokens import TokenScores
+from ._arrays import Floats, Source, TokenScores, blocks, close, closed
 
 Kind = Literal["scores", "out_of_sample"]
 Arrays = dict[str, NDArray[Any]]
@@ -65,6 +63,7 @@ class _StoredSource(Source):
         self._spec = stored.arrays[name]
         self._lazy: Any = stored.array(name)
         self._read: Floats | None = None
+        self.step = self._spec.tile[0]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,12 +77,8 @@ class _StoredSource(Source):
         return self._read
 
     @property
-    def folder(self) -> str | None:
+    def folder(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         return str(self._stored.folder) if self._read is None else None
-
-    @property
-    def step(self) -> int:
-        return self._spec.tile[0]
 
     def rows(self, start: int, stop: int) -> Floats:
         if self._read is not None:
@@ -118,20 +113,9 @@ def _reopened(folder: str, name: str) -> _StoredSource:
     return _StoredSource(StoredArrays(folder), name)
 
 
-def finish_store(store: TileStore, **given: Any) -> None:
-    """Make a store whose tiles are all written one of scores, so that `Scores.open` reads it.
-
-    The store has the tiled arrays `values` and, for several replicas, `stderr`; the rest is what `Scores` takes.
-    """
-    # One read-only zero, seen as an array of the right shape, stands for the values: all the rest is checked with it.
-    zero = closed(np.zeros((), np.float32))
-    content = Content(np.broadcast_to(zero, store.arrays["values"].shape), **given)
-    store.finish(_attributes(content), whole=_whole(content))
-
-
-def save_scores(scores: Content, place: _Place) -> None:
+def save_scores(scores: Any, place: _Place) -> None:
     """Write scores to a folder, or to a file whose name ends with .npz."""
-    attributes, whole, tokens = _attributes(scores), _whole(scores), scores.token_scores
+    attributes, whole, tokens = attributes_of(scores), whole_of(scores), scores.token_scores
     if _is_file(place):
         arrays = {name: source.whole for name, source in scores.sources.items()} | whole
         if tokens is not None:
@@ -180,7 +164,7 @@ def _is_file(place: _Place) -> bool:
     return is_path(place) and Path(place).suffix == ".npz"
 
 
-def _attributes(scores: Content) -> dict[str, Any]:
+def attributes_of(scores: Any) -> dict[str, Any]:
     about = vars(About.of(scores))
     queries = None if scores.queries is None else list(scores.queries)
     return {"kind": "scores", "format": _FORMAT, "queries": queries, **about}
@@ -191,7 +175,7 @@ def _known(attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     return {name: attributes[name] for name in _NEEDED[kind][1]}
 
 
-def _whole(scores: Content) -> Arrays:
+def whole_of(scores: Any) -> Arrays:
     arrays = {name: getattr(scores, name) for name in ("offset", "null_spread", "null")}
     known = {name: array for name, array in arrays.items() if array is not None}
     return id_arrays(scores) | known
