@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from turnover.training import TrainingRecipe
@@ -48,22 +48,3 @@ def unrolled_scores(
     final = recipe.loss(functional_call(model.eval(), values, (queries[0],)), queries[1])
     columns = [torch.autograd.grad(one, weights, retain_graph=True)[0] for one in final]
     return -torch.stack(columns, 1)
-
-
-def correlation(one: Tensor, other: Tensor) -> float:
-    """Return Pearson's r of all entries."""
-    return float(torch.corrcoef(torch.stack([one.double().flatten(), other.double().flatten()]))[0, 1])
-
-
-def fit_without(recipe: TrainingRecipe, row: int, *, seed: int, epochs: range) -> nn.Module:
-    """Return a model whose row is left out of some epochs only, by a loop of our own around a plain optimizer."""
-    torch.manual_seed(seed)
-    model = recipe.build().train()
-    optimizer = recipe.optimizer(model.parameters())
-    batches = recipe.batches(seed)
-    for step, batch in enumerate(batches):
-        present = batch[batch != row] if step * recipe.epochs // len(batches) in epochs else batch
-        optimizer.zero_grad()
-        recipe.gradients(model, present, len(batch))
-        optimizer.step()
-    return model.eval()

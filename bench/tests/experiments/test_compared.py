@@ -6,7 +6,7 @@ import torch
 
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import LeaveOneOut
-from turnover_bench.experiments.compared.experiment import NAMES, ONCE, SIZES, Retrain, TaskConfig, page, prepare
+from turnover_bench.experiments.compared.experiment import NAMES, ONCE, SIZES, Retrain, TaskConfig, prepare
 
 # Twenty rows are few for the engine's check that they were trained under these ids.
 TOY = SIZES["toy"]
@@ -29,31 +29,6 @@ def test_every_method_is_measured_by_both_ground_truths(toy):
         # An ensemble keeps its members.
         assert found["turnover_several"]["storage_bytes"] > 1.5 * found["turnover"]["storage_bytes"]
     assert task["plain"]["methods"]["koh"]["lds"] != task["full"]["methods"]["koh"]["lds"]
-
-
-def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_loses(toy, tmp_path):
-    changed = toy.result
-    for place, found in enumerate(changed["tasks"]["digits"]["plain"]["methods"].values()):
-        found |= {
-            "lds": 0.5 - 0.05 * place,
-            "lds_low": 0.4,
-            "lds_high": 0.45 if place else 0.6,
-            "mean_auc": 0.5 + place / 100,
-        }
-    changed["tasks"]["digits"]["plain"]["methods"]["random"]["lds_high"] = 0.1
-    text = page(changed, tmp_path)
-    first, second = text.split("### Ground truth: ")[1:]
-    assert (
-        "LDS: best turn-over dropout (original estimator) with 0.500; the original estimator has 0.500, place 1 of 8"
-        in first
-    )
-    assert "mean influence (AUC): best TracIn with 0.570; the original estimator has 0.500, place 8 of 8" in first
-    assert "is not better than random" not in first
-    assert first.startswith("plain model")
-    assert second.startswith("masked model")
-    for name in NAMES.values():
-        assert f"| {name} " in first
-    assert "<svg" in (tmp_path / "compared.svg").read_text(encoding="utf-8")
 
 
 def test_plain_and_masked_training_start_from_the_same_weights_and_masks_follow_their_seed(tmp_path):

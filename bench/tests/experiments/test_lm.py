@@ -10,10 +10,6 @@ from torch.nn import functional
 from turnover_bench.experiments.datasets.texts import load_wikitext2
 from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
-from turnover_bench.experiments.lm.page import (
-    findings,
-    page,
-)
 from turnover_bench.experiments.lm.pattern import (
     VARIANTS,
     by_frequency,
@@ -84,24 +80,6 @@ def test_a_rate_without_plateaus_falls_in_a_straight_line_to_zero():
 def test_the_best_rate_is_the_one_with_the_lowest_validation_perplexity(toy):
     for one in toy.result["rates"].values():
         assert one["perplexity"][f"{one['best']:g}"] == min(one["perplexity"].values())
-
-
-def test_the_page_shows_the_numbers_and_draws_the_text(toy):
-    assert "(lm.svg)" in toy.page
-    drawn = (toy.pages / "lm.svg").read_text(encoding="utf-8")
-    for word in ("Worthing", "Moncrieff", "[eos]"):
-        assert f">{word}</text>" in drawn
-
-
-def test_a_run_that_removes_nothing_leaves_the_open_question_out(toy, tmp_path):
-    removal = {**toy.result["removal"], "shares": []}
-    one_model = {"masked": toy.result["masked"][:1], "passage": {**toy.result["passage"], "models": 1}}
-    result = {**toy.result, **one_model, "removal": removal}
-    text = page(result, tmp_path)
-    assert "open question" in toy.page
-    assert "open question" not in text
-    assert "that of one model with masks" in text
-    assert len(findings(result)) == len(findings(toy.result)) - 1
 
 
 def _corpus(words):

@@ -4,23 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-import turnover
 from turnover_bench.experiments.mask_cost_classes.experiment import (
     LETTERS,
     OTHERS,
-    Setting,
     letter_rows,
-    masked_sites,
-    network,
 )
-
-
-def test_masks_at_all_sites_of_the_network_have_no_warning():
-    torch.manual_seed(0)
-    model, places = network("letters", Setting(), 3)
-    planned = turnover.plan(model, at=masked_sites(places, "all"))
-    assert [site.zero.keeps for site in planned.sites] == [True] * 4
-    assert model(torch.randn(2, 3, 12, 12)).shape == (2, 26)
 
 
 def test_a_twentieth_of_the_letters_has_a_wrong_label_in_training_and_none_in_the_test():

@@ -60,12 +60,3 @@ def test_dropout_brings_most_back_by_the_longest_training(low, share, verdict):
     assert claim.ours == f"vgg {share}"
     assert claim.verdict == verdict
     assert "after 12 and 108 epochs masks cost +10.0, +20.0 points" in by_epochs.agreement
-
-
-def test_every_network_is_trained_for_every_number_of_epochs(toy):
-    for networks in toy.result["kinds"].values():
-        for name, by_epochs in networks.items():
-            assert list(by_epochs) == ["1", "3"]
-            for (one,) in by_epochs.values():
-                assert ("label_of_mask" in one) == name.startswith("masks")
-                assert all(0 <= value <= 1 for value in one.values())

@@ -51,23 +51,6 @@ def test_a_cure_is_unbiased_accurate_and_useful(other, verdict, words):
     assert cure.agreement.startswith(words)
 
 
-def test_a_training_that_balances_two_biases_is_no_cure():
-    *_, cure = findings(result(base=found(trained=2.0), **{"full steps 0.5": found()}))
-    assert cure.verdict == "does not hold here"
-
-
-def test_a_cure_on_one_task_alone_holds_in_part():
-    both = result(base=found(trained=2.0), other=found())
-    both["tasks"]["sst2"] = {
-        **both["tasks"]["digits"],
-        "title": "SST-2",
-        "recipes": {"base": found(trained=2.0), "other": found(trained=3.0)},
-    }
-    *_, cure = findings(both)
-    assert cure.verdict == "holds in part"
-    assert cure.agreement.startswith("No training is unbiased at no cost on all tasks; on one: other (Digits).")
-
-
 @pytest.mark.parametrize(
     ("same", "flips", "words"),
     [

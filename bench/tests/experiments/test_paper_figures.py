@@ -12,7 +12,6 @@ from turnover.applications import (
     Explanations,
     InfluentialExample,
     Memorized,
-    RetrainingCheck,
 )
 from turnover.errors import ApplicationError
 from turnover.scores import OutOfSample, Scores
@@ -20,7 +19,6 @@ from turnover_bench.experiments.colored_text import TINTS, colored_text
 from turnover_bench.experiments.paper_figures import (
     colored_text_figure,
     image_figure,
-    retraining_figure,
     self_influence_figure,
     text_figure,
 )
@@ -103,14 +101,6 @@ def test_colored_text_has_the_tints_of_its_tokens(file):
     assert marked_letters(figure) == [(0, 5, 13)]
     assert to_hex(figure.axes[0].patches[0].get_facecolor()) == TINTS[-1]
     assert "JohnWorthingx" in words(figure)
-
-
-def test_retraining_check_shows_every_training(file):
-    values = np.arange(12.0).reshape(3, 4)
-    figure = retraining_figure(RetrainingCheck(values, -values, (1, 2, 3, 4), 5, 100, 50), file)
-    dots = np.concatenate([line.get_ydata() for line in figure.axes[0].lines if line.get_marker() == "."])
-    assert sorted(dots) == sorted(values.ravel())
-    assert "test accuracy" in words(figure)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.runner import ExperimentError
 from turnover_bench.experiments.self_influence.experiment import (
     SIZES,
-    agreement,
-    findings,
     image_task,
     page,
 )
@@ -63,22 +61,3 @@ def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
     result = measure(replace(config, text=text, image=image, replicas=(1,), seeds=(0,), test_rows=8), tmp_path / "run")
     assert result["tasks"]["sst2"]["agreement"] == {"1": None}
     assert "VGG19 of 0.03125 times" in page(result, tmp_path)
-
-
-def test_the_page_shows_the_shares_and_draws_the_figure(toy):
-    text = toy.page
-    positive = [100 * one["positive"] for one in toy.result["tasks"]["sst2"]["runs"]["1"]]
-    assert f"{np.mean(positive):.1f} ± {np.std(positive, ddof=1):.1f} %" in text
-    assert len(findings(toy.result)) == 3
-
-
-@pytest.mark.parametrize(
-    ("positive", "null", "said"),
-    [
-        (0.8, 0.5, "SST-2: agrees with the paper"),
-        (0.53, 0.51, "hardly more than null ids"),
-        (0.4, 0.5, "does not agree with the paper"),
-    ],
-)
-def test_agreement_needs_most_rows_and_more_than_noise(positive, null, said):
-    assert said in agreement("SST-2", [{"positive": positive, "null_positive": null}])

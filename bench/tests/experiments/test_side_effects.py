@@ -106,25 +106,6 @@ def test_labels_that_are_read_from_the_mask_alone_are_found(few):
     assert found["label_of_image"] == 0
 
 
-@pytest.mark.parametrize(
-    ("lost", "error", "start"),
-    [
-        (5.0, 0.1, "Does not agree: masks on adapters cost 5.0 points"),
-        (1.7, 0.2, "Agrees: masks on adapters cost 1.7 points"),
-        (0.3, 0.4, "Agrees: with masks on adapters accuracy is 0.3 points (standard error 0.4) lower"),
-        (
-            1.7,
-            1.8,
-            "Agrees in the mean alone: with masks on adapters accuracy is 1.7 points",
-        ),
-        (-2.0, 0.2, "Agrees that masks on adapters cost little"),
-        (2.0, None, "Agrees: masks on adapters cost 2.0 points, a slight loss; one seed has no standard error."),
-    ],
-)
-def test_words_on_text_follow_from_points_and_error(lost, error, start):
-    assert words.on_text(lost, error).startswith(start)
-
-
 def _vgg(plain, masks, dropped=50.0, every=10.0):
     return {"plain": plain, "masks": masks, "masks and dropout": dropped, "masks on all layers": every}
 
