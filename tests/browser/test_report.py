@@ -126,7 +126,7 @@ def test_numbers_on_the_page_are_those_of_the_twin(report):
             const value = (row) => Number(row.children[arguments[1]].dataset.value);
             return Array.from(table.tBodies[0].rows).map((row) => [Number(row.dataset.row), value(row)]);
         """
-        key = {"harmful": "score", "memorized": "self_influence", "likely_label_errors": "label_quality"}[name]
+        key = {"harmful": "score", "memorized": "self_influence", "likely_label_errors": "p_wrong"}[name]
         assert report.run(script, caption, column) == [[one["row"], one[key]] for one in twin[name]["items"]]
 
 

@@ -15,7 +15,6 @@ from turnover.ui.html.sentences import (
     label_errors_expected,
     label_errors_headline,
     memorized_headline,
-    single_score_words,
     trust_verdict,
 )
 
@@ -124,28 +123,3 @@ def test_what_lies_far_from_the_null_ids_is_significant():
 
 def test_too_few_replicas_for_standard_errors_are_told():
     assert "--replicas" in trust_verdict(replace(made_findings().trust, replicas=1))
-
-
-def errors_with(significant):
-    """Return findings about errors of which so many leading examples are significant, each."""
-    findings = replace(made_findings(), groups=replace(made_findings().groups, items=()))
-    first = findings.errors[0]
-    items = tuple(
-        replace(first, supporting=tuple(replace(first.supporting[0], significant=True) for _ in range(number)))
-        for number in significant
-    )
-    return replace(findings, errors=replace(findings.errors, items=items))
-
-
-@pytest.mark.parametrize(
-    ("significant", "words"),
-    [
-        ([0, 0, 0, 0], "No row behind the 4 errors shown is significant: single scores say little here."),
-        ([2, 0, 0, 0], "Behind 1 of the 4 errors shown a row is significant, behind most of them none"),
-        ([2, 1, 1, 0], "Behind 3 of the 4 errors shown at least one row is significant"),
-    ],
-)
-def test_what_to_expect_of_single_scores_follows_what_was_found(significant, words):
-    sentence = single_score_words(errors_with(significant))
-    assert words in sentence
-    assert "so that" not in sentence

@@ -286,7 +286,6 @@ def context_of(data: ReportData) -> dict[str, Any]:
         "reading_words": sentences.reading_words(found),
         "harmful_words": sentences.harmful_words(found),
         "significance_words": sentences.significance_words(found),
-        "single_score_words": sentences.single_score_words(found),
     }
 
 

@@ -130,15 +130,12 @@ def _harmful_headline(findings: Findings, rows: Mapping[int, Any]) -> Headline |
         return None
     if not harmful.count:
         return Headline("0", "training rows are significantly harmful to validation rows.", "harmful")
-    verb = "row is" if harmful.count == 1 else "rows are"
     shown = [one for one in harmful.items if one.significant]
     wrong = sum(one.likely_label_error for one in shown)
-    of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
-    which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
-    also = f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
+    also = f" Likely label errors among the first {len(shown)}: {wrong}." if wrong else ""
     sentence = (
-        f"training {verb} significantly harmful to validation rows (the replicas agree), most of all "
-        f"{_called(rows[harmful.items[0].row])}{also}"
+        f"training {'row is' if harmful.count == 1 else 'rows are'} significantly harmful to validation rows (the "
+        f"replicas agree), most of all {_called(rows[harmful.items[0].row])}.{also}"
     )
     return Headline(count(harmful.count), sentence, "harmful", "look")
 
@@ -359,7 +356,7 @@ def significance_words(findings: Findings) -> str:
 
 def noise_words(noise: ScoreNoise, findings: Findings) -> str:
     """Return what follows from the noise of a kind of score."""
-    thing = "group" if findings.groups.items else "row"
+    errors, thing = findings.errors, "group" if findings.groups.items else "row"
     if noise.scores == "self_influence":
         if not noise.significant:
             return "Nothing is significant: training on one of the rows hardly improves its own prediction."
@@ -367,8 +364,15 @@ def noise_words(noise: ScoreNoise, findings: Findings) -> str:
         return f"{share} of the rows are significant; their order is mostly signal."
     if noise.noise_from is None:
         return no_interval_words(findings.trust.replicas)
+    if noise.scores == "explanations" and not errors.with_significant:
+        return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
     if noise.scores == "explanations":
-        return _explanation_noise(findings, thing)
+        leading = sorted(one.significant_supporting for one in errors)
+        return (
+            f"{errors.with_significant} of {count(len(errors), 'error')} have at least one significant {thing}; the "
+            f"median error has {count(leading[len(leading) // 2], f'significant {thing}')}. On the others the replicas "
+            "disagree."
+        )
     if noise.significant:
         verb = "is" if noise.significant == 1 else "are"
         sides = f"{count(findings.harmful.count)} harmful, {count(findings.harmful.helpful)} helpful"
@@ -382,17 +386,6 @@ def noise_words(noise: ScoreNoise, findings: Findings) -> str:
             "head of the list is worth a look."
         )
     return f"No {thing} is significant. The order is a hint at best."
-
-
-def _explanation_noise(findings: Findings, thing: str) -> str:
-    errors = findings.errors
-    if not errors.with_significant:
-        return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
-    leading = sorted(one.significant_supporting for one in errors)
-    return (
-        f"{errors.with_significant} of {count(len(errors), 'error')} have at least one significant {thing}; the median "
-        f"error has {count(leading[len(leading) // 2], f'significant {thing}')}. On the others the replicas disagree."
-    )
 
 
 def trust_verdict(trust: Trust) -> str:
@@ -411,28 +404,6 @@ def trust_verdict(trust: Trust) -> str:
         errors = "Standard errors come from null ids; from three replicas on (--replicas) they come from the scores."
     first = ", ".join(parts)
     return f"{first[:1].upper()}{first[1:]}; the rest is noise. {errors}" if first else errors
-
-
-def single_score_words(findings: Findings) -> str:
-    """Return how much single scores say, by how many errors have a significant row."""
-    errors, thing = findings.errors, "group" if findings.groups.items else "row"
-    shown, significant = len(errors), errors.with_significant
-    if not shown:
-        return "No error is explained here, so that nothing is known of single scores."
-    if errors.noise_from is None:
-        return no_interval_words(errors.replicas)
-    of_errors = count(shown, "error")
-    if not significant:
-        return f"No {thing} behind the {of_errors} shown is significant: single scores say little here."
-    if 2 * significant < shown:
-        return (
-            f"Behind {significant} of the {of_errors} shown a {thing} is significant, behind most of them none: single "
-            "scores say something for a few predictions only."
-        )
-    return (
-        f"Behind {significant} of the {of_errors} shown at least one {thing} is significant: there the replicas agree "
-        "on the strongest."
-    )
 
 
 def compared_words(duplicates: NearDuplicates) -> str:

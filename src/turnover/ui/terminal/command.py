@@ -76,14 +76,9 @@ class Terminal:
 
     def result(self, data: Mapping[str, Any]) -> None:
         """Print data as JSON on standard output; NaN and infinities become null, for JSON has neither."""
-        content = plain(data)
-        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
         # A terminal or pipe that cannot hold every character gets escapes, not an error.
-        try:
-            text.encode(sys.stdout.encoding or "ascii")
-        except UnicodeEncodeError:
-            text = json.dumps(content, indent=2, allow_nan=False)
-        print(text)
+        as_ascii = (sys.stdout.encoding or "ascii").lower() not in ("utf-8", "utf8")
+        print(json.dumps(plain(data), ensure_ascii=as_ascii, indent=2, allow_nan=False))
 
 
 class Bars:

@@ -20,7 +20,6 @@ from turnover.errors import RunError
 from turnover.runs import (
     KINDS,
     PATHS,
-    Curves,
     DigitsConfig,
     DigitsResult,
     Run,
@@ -40,7 +39,6 @@ from .drawing import draw_rows, numbers, plain, visible
 
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 _SHOWN, _PICTURES = 10, 4
-_BARS = "▁▂▃▄▅▆▇█"
 _USUAL = DigitsConfig()
 _INTRODUCTION = """\
 [bold]turnover demo[/bold]: 1,437 handwritten digits, 10 % of their labels changed to another digit.
@@ -337,7 +335,7 @@ def demo(
         terminal.words.print(_INTRODUCTION)
     with resumable("stopped. What is finished is kept; the same command resumes."), terminal.bars() as watch:
         result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
-        _, page, seconds = _written_report(result.run, watch)
+        data, page, seconds = _written_report(result.run, watch)
     if terminal.as_json:
         made = result.run
         terminal.result(
@@ -354,34 +352,11 @@ def demo(
             }
         )
         return
-    _print_curves(result.run.curves, terminal)
-    _print_findings(result, terminal)
-    print_next(result.run, terminal)
-    terminal.words.print(f"\nReport, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
-    terminal.words.print(took(result.run, seconds), style="dim")
+    _print_suspects(result, terminal)
+    _print_run(result.run, data, page, seconds, terminal)
 
 
-def _print_curves(curves: Curves, terminal: Terminal) -> None:
-    highest = max(curves.keep + curves.flip + curves.validation)
-    table = Table(
-        "view", "curve", numbers("first"), numbers("last"), title="Mean loss per epoch", title_justify="left", box=None
-    )
-    views = {
-        "training digits, kept subnetwork": curves.keep,
-        "training digits, flipped subnetwork": curves.flip,
-        "validation digits, full network": curves.validation,
-    }
-    for view, values in views.items():
-        bars = "".join(_BARS[min(int(value / highest * len(_BARS)), len(_BARS) - 1)] for value in values)
-        table.add_row(view, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
-    terminal.words.print(table)
-    terminal.words.print(
-        "Kept subnetworks memorize the changed labels. Flipped subnetworks cannot: their loss on the training digits "
-        "rises. Validation labels are all correct.\n"
-    )
-
-
-def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
+def _print_suspects(result: DigitsResult, terminal: Terminal) -> None:
     words, data, run = terminal.words, result.data, result.run
     columns = map(numbers, ("row", "self-influence", "given\nlabel", "held-out\nprediction", "true\nlabel"))
     title = f"The {_SHOWN} digits with the highest self-influence"
@@ -401,10 +376,9 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
         for row in result.suspects[:_PICTURES].tolist()
     )
     words.print(draw_rows("The first of them", ("row", "label"), pictures, words))
-    changed, rows = int(data.changed.sum()), len(data.labels)
+    changed, found, first = int(data.changed.sum()), result.found, len(result.suspects)
     words.print(
-        f"\n[bold]{result.found} of the {changed} changed labels are among the {len(result.suspects)} digits (10 %) "
-        f"with the highest self-influence[/bold]; by chance there would be {changed * len(result.suspects) / rows:.0f}."
+        f"\n[bold]{found} of the {changed} changed labels are among the {first} digits (10 %) with the highest "
+        f"self-influence[/bold]; by chance there would be {changed * first / len(data.labels):.0f}. All of it from one "
+        "training.\n"
     )
-    accuracy, baseline = (percent(run.about.results[name]) for name in ("test_accuracy", "most_frequent_share"))
-    words.print(f"Test accuracy {accuracy} (majority-class baseline {baseline}). All of it from one training.\n")

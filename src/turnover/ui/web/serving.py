@@ -37,7 +37,7 @@ class LiveServer:
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._server.run, args=([bound],), daemon=True)
 
     def run(self) -> None:
         """Answer requests until the process is interrupted."""
@@ -50,7 +50,6 @@ class LiveServer:
 
     def start(self) -> "LiveServer":
         """Answer requests in a thread, and return when it listens."""
-        self._thread = threading.Thread(target=self._server.run, args=([self._bound],), daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             time.sleep(0.01)
@@ -59,8 +58,7 @@ class LiveServer:
     def stop(self) -> None:
         """Stop the thread."""
         self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
         self._bound.close()
 
     def __enter__(self) -> "LiveServer":
