@@ -169,7 +169,7 @@ def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_do
     with torch.no_grad():
         features = net[:2](digits.x).double().numpy()
     one_hot = np.eye(10)[digits.y.numpy()]
-    all_left_out, weights, constants = ridge_heads(features[fitted], one_hot[fitted], training_record.STRENGTHS)
+    all_left_out, weights, constants = ridge_heads(features[fitted], one_hot[fitted], training_record._STRENGTHS)
     best = np.abs(all_left_out - record.left_out[fitted]).max((1, 2)).argmin()
     np.testing.assert_allclose(record.left_out[fitted], all_left_out[best], atol=1e-5)
     others = np.setdiff1d(np.arange(len(digits.y)), fitted)

@@ -114,7 +114,7 @@ def test_the_record_of_a_training(there):
     model = turnover.wrap(_network(), at=["1"], replicas=2).to(there)
     record = TrainingRecord(model, train=(X, Y, IDS), validation=(X[:64], Y[:64]))
     record(model)
-    assert wrong_labels(record.finish()).probability.shape == (96,)
+    assert wrong_labels(record.finish()).p_wrong.shape == (96,)
 
 
 def test_recipes_and_baselines(there):

@@ -6,9 +6,8 @@ ones weighted more, it still predicts most wrong labels to be another one. A lin
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,18 @@ from turnover.errors import ApplicationError
 from turnover.layers import Replicated, device_of, eval_mode, no_instances
 from turnover.storage import atomic_file, open_arrays
 
-from ._mixture import centered, fit_weights
+from ._mixture import Doubles, centered, fit_weights
+from .results import checked_count
 
 _AT_ONCE = 256
 # Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.
 _MOST_FITTED, _MOST_REPLICAS, _MOST_FEATURES = 20_000, 4, 2048
-STRENGTHS = np.geomspace(1e-3, 1e3, 7)
-"""Strengths of ridge that are tried, as shares of the mean eigenvalue of the features."""
+# Strengths of ridge that are tried, as shares of the mean eigenvalue of the features.
+_STRENGTHS = np.geomspace(1e-3, 1e3, 7)
+_NO_CLASSES = (
+    "a record is made of classes: outputs [rows, classes] and one class number per row. Give train=(x, y, ids) with "
+    "integer y."
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class TrainingRecord:
             others as well.
 
     Example:
-        >>> import turnover
+        >>> import torch, turnover
         >>> x, y = torch.randn(60, 4), torch.arange(60) % 2
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
         >>> net = turnover.wrap(net, at=["1"])
@@ -103,37 +107,23 @@ class TrainingRecord:
         targets: str | None = None,
         most_fitted: int = _MOST_FITTED,
     ) -> None:
-        if isinstance(most_fitted, bool) or not isinstance(most_fitted, int) or most_fitted < 1:
-            raise ApplicationError(
-                f"most_fitted must be an integer >= 1, got {most_fitted!r}. Give most_fitted=20_000."
-            )
+        most_fitted = checked_count(most_fitted, "most_fitted", such_as="20_000")
         self._train, self._validation, self._targets = train, validation, targets
         labels, validation_labels = self._labels(train), self._labels(validation)
-        classes = _log_probabilities(model, next(_batches(train, targets))).shape[1]
+        classes = _log_probabilities(model, next(self._batches(train))).shape[1]
         self.labels, self.validation_labels = np.concatenate(labels), np.concatenate(validation_labels)
         self.epochs = 0
         self.full = np.zeros((len(self.labels), classes))
         self.validation_full = np.zeros((len(self.validation_labels), classes))
         self.left_out: NDArray[np.float32] | None = None
         self.validation_left_out: NDArray[np.float32] | None = None
-        fitted = _spread([len(part) for part in labels], most_fitted)
-        features = _all_last_inputs(model, compress(_batches(train, targets), fitted))
-        if features is None:
-            return
-        heads, of_fitted = fit_heads(features, np.concatenate(list(compress(labels, fitted))), classes=classes)
-        del features
-        places = np.repeat(fitted, [len(part) for part in labels])
-        self.left_out = np.empty((len(places), classes), np.float32)
-        self.left_out[places] = of_fitted
-        if not fitted.all():  # other rows are left out anyway
-            self.left_out[~places] = heads.of_batches(model, compress(_batches(train, targets), ~fitted))
-        self.validation_left_out = heads.of_batches(model, _batches(validation, targets))
+        self._fit_heads(model, [len(part) for part in labels], most_fitted)
 
     def __call__(self, model: nn.Module) -> None:
         """Add what the model says of all rows after an epoch."""
         self.epochs += 1
-        self.full += self.epochs * self._predicted(model, self._train)
-        self.validation_full += self.epochs * self._predicted(model, self._validation)
+        for total, data in ((self.full, self._train), (self.validation_full, self._validation)):
+            total += self.epochs * np.concatenate([_log_probabilities(model, batch) for batch in self._batches(data)])
 
     def finish(self) -> RowRecord:
         """Return the record of all epochs so far."""
@@ -151,55 +141,70 @@ class TrainingRecord:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a later `load_state_dict` needs, as tensors."""
-        return {"epochs": self.epochs, "full": _tensor(self.full), "validation_full": _tensor(self.validation_full)} | {
-            name: None if (value := getattr(self, name)) is None else _tensor(value) for name in _HEADS
-        }
+        names = ("full", "validation_full", "left_out", "validation_left_out")
+        arrays = {name: getattr(self, name) for name in names}
+        tensors = {name: None if array is None else torch.from_numpy(array) for name, array in arrays.items()}
+        return {"epochs": self.epochs, **tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take what `state_dict` returned."""
-        self.epochs = int(state["epochs"])
-        for name in ("full", "validation_full", *_HEADS):
-            value = state[name]
-            setattr(self, name, None if value is None else value.numpy())
-
-    def _predicted(self, model: nn.Module, data: Any) -> NDArray[np.float64]:
-        """Return the log-probabilities that the full view gives all rows [rows, classes]."""
-        return np.concatenate([_log_probabilities(model, batch) for batch in _batches(data, self._targets)])
+        for name, value in state.items():
+            setattr(self, name, value.numpy() if isinstance(value, Tensor) else value)
 
     def _labels(self, data: Any) -> list[NDArray[np.int64]]:
         """Return the labels of all rows, batch by batch."""
-        targets = [batch.target for batch in _batches(data, self._targets)]
+        targets = [batch.target for batch in self._batches(data)]
         if not targets:
             raise ApplicationError("there are no rows to record. Give train= and validation= at least one each.")
         if not all(isinstance(one, Tensor) and not one.is_floating_point() and one.dim() == 1 for one in targets):
             raise ApplicationError(_NO_CLASSES)
         return [one.cpu().numpy().astype(np.int64) for one in targets]
 
+    def _batches(self, data: Any) -> Iterator[Batch]:
+        with_ids = isinstance(data, tuple) and len(data) > 2  # a pair is (x, y)
+        for batch in batches_of(data, targets=self._targets, training_rows=with_ids, batch_size=_AT_ONCE):
+            step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
+            for start in range(0, batch.rows, step):
+                yield batch.part(start, start + step)
 
-_HEADS = ("left_out", "validation_left_out")
-_NO_CLASSES = (
-    "a record is made of classes: outputs [rows, classes] and one class number per row. Give train=(x, y, ids) with "
-    "integer y."
-)
+    def _fit_heads(self, model: nn.Module, sizes: list[int], most: int) -> None:
+        """Keep what linear heads on the untrained network predict: for the rows that they are fitted on without each.
+
+        The strength of ridge is the one at which these predictions, as probabilities, predict the given labels best.
+        """
+        count = len(sizes) if sum(sizes) <= most else max(1, most // max(sizes))
+        fitted = np.zeros(len(sizes), bool)  # whole batches, evenly spread
+        fitted[np.linspace(0, len(sizes) - 1, min(count, len(sizes))).astype(int)] = True
+        places, parts = np.repeat(fitted, sizes), []
+        for batch, chosen in zip(self._batches(self._train), fitted, strict=True):
+            inputs = _last_inputs(model, batch) if chosen else None
+            if chosen and inputs is None:
+                return
+            parts += [] if inputs is None else [inputs]
+        features = np.concatenate(parts, 1)  # [replicas, rows, features]
+        del parts
+        one_hot, left_out, constants, slopes = np.eye(self.full.shape[1])[self.labels[places]], 0.0, 0.0, []
+        for mine in features:
+            without, weights, means = ridge_heads(mine.astype(np.float64), one_hot, _STRENGTHS)
+            left_out, constants = left_out + without / len(features), constants + means / len(features)
+            slopes.append(weights)
+        left_out, constants = np.asarray(left_out), np.asarray(constants)
+        best = int(np.argmin([fit_weights([centered(one)], self.labels[places]).loss for one in left_out]))
+        weights = np.stack([one[best] for one in slopes])
+
+        def predicted(batch: Batch) -> Doubles:
+            return (np.asarray(_last_inputs(model, batch)) @ weights).mean(0) + constants[best]
+
+        self.left_out = np.empty((len(places), self.full.shape[1]), np.float32)
+        self.left_out[places] = left_out[best]
+        if not fitted.all():  # other rows are left out anyway
+            pairs = zip(self._batches(self._train), fitted, strict=True)
+            self.left_out[~places] = np.concatenate([predicted(batch) for batch, chosen in pairs if not chosen])
+        others = [predicted(batch) for batch in self._batches(self._validation)]
+        self.validation_left_out = np.concatenate(others).astype(np.float32)
 
 
-def _spread(sizes: Sequence[int], most: int) -> NDArray[np.bool_]:
-    """Return which batches to take so that their rows are at most so many, evenly spread; one at least."""
-    count = len(sizes) if sum(sizes) <= most else max(1, most // max(sizes))
-    chosen = np.zeros(len(sizes), bool)
-    chosen[np.linspace(0, len(sizes) - 1, min(count, len(sizes))).astype(int)] = True
-    return chosen
-
-
-def _batches(data: Any, targets: str | None) -> Iterator[Batch]:
-    with_ids = isinstance(data, tuple) and len(data) > 2  # a pair is (x, y)
-    for batch in batches_of(data, targets=targets, training_rows=with_ids, batch_size=_AT_ONCE):
-        step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
-        for start in range(0, batch.rows, step):
-            yield batch.part(start, start + step)
-
-
-def _log_probabilities(model: nn.Module, batch: Batch) -> NDArray[np.float64]:
+def _log_probabilities(model: nn.Module, batch: Batch) -> Doubles:
     outputs = _run(model, batch)
     if outputs.dim() != 2:
         raise ApplicationError(f"{_NO_CLASSES} Got outputs {list(outputs.shape)}.")
@@ -211,15 +216,14 @@ def _run(model: nn.Module, batch: Batch) -> Tensor:
         return batch.to(device_of(model)).logits(model)
 
 
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module.template if isinstance(module, Replicated) else module, nn.Linear)
-
-
 def _last_inputs(model: nn.Module, batch: Batch) -> NDArray[np.float32] | None:
     """Return the inputs of the last linear layer that runs, by replica; None: they are no vectors, or too long."""
     inputs: list[Tensor] = []
-    last = [module for module in model.modules() if _is_linear(module)]
-    hooks = [module.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for module in last]
+    hooks = [
+        module.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+        for module in model.modules()
+        if isinstance(module.template if isinstance(module, Replicated) else module, nn.Linear)
+    ]
     try:
         _run(model, batch)
     finally:
@@ -231,66 +235,7 @@ def _last_inputs(model: nn.Module, batch: Batch) -> NDArray[np.float32] | None:
     return inputs[-1].unflatten(0, (-1, rows))[:_MOST_REPLICAS].float().cpu().numpy()
 
 
-def _all_last_inputs(model: nn.Module, batches: Iterable[Batch]) -> NDArray[np.float32] | None:
-    """Return `_last_inputs` of all batches; None: one of them has none."""
-    parts = []
-    for batch in batches:
-        inputs = _last_inputs(model, batch)
-        if inputs is None:
-            return None
-        parts.append(inputs)
-    return np.concatenate(parts, 1)
-
-
-def _tensor(values: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(values)
-
-
-@dataclass(frozen=True)
-class Heads:
-    """Linear heads on the features of each replica, whose predictions are averaged.
-
-    Attributes:
-        weights: [replicas, features, classes].
-        constant: the mean of the replicas' constants [classes].
-    """
-
-    weights: NDArray[np.float64]
-    constant: NDArray[np.float64]
-
-    def of_batches(self, model: nn.Module, batches: Iterable[Batch]) -> NDArray[np.float32]:
-        """Return the predictions of rows [rows, classes] from the inputs of the model's last layer."""
-        parts = [(np.asarray(_last_inputs(model, batch)) @ self.weights).mean(0) + self.constant for batch in batches]
-        return np.concatenate(parts).astype(np.float32)
-
-
-def fit_heads(
-    features: NDArray[np.float32], labels: NDArray[np.int64], *, classes: int
-) -> tuple[Heads, NDArray[np.float32]]:
-    """Return ridge regressions of the labels, and what they predict for each row when fitted without it.
-
-    The strength is the one at which the left-out predictions, as probabilities, predict the given labels best.
-
-    Args:
-        features: [replicas, rows, features].
-        labels: [rows].
-        classes: how many.
-    """
-    one_hot = np.eye(classes)[labels]
-    left_out, weights, constants = 0.0, [], 0.0
-    for mine in features:
-        without, slopes, means = ridge_heads(mine.astype(np.float64), one_hot, STRENGTHS)
-        left_out, constants = left_out + without / len(features), constants + means / len(features)
-        weights.append(slopes)
-    losses = [fit_weights([centered(one)], labels).loss for one in np.asarray(left_out)]
-    best = int(np.argmin(losses))
-    heads = Heads(np.stack([slopes[best] for slopes in weights]), np.asarray(constants)[best])
-    return heads, np.asarray(left_out)[best].astype(np.float32)
-
-
-def ridge_heads(
-    features: NDArray[np.float64], targets: NDArray[np.float64], strengths: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def ridge_heads(features: Doubles, targets: Doubles, strengths: Any) -> tuple[Doubles, Doubles, Doubles]:
     """Return ridge regressions with a constant: what they predict for every row when fitted without it, and themselves.
 
     Args:
