@@ -15,7 +15,7 @@ from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
 from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields, held_out_of
-from .results import NoiseFrom, Result, entry, noise_from, significance, table_of
+from .results import Noise, NoiseFrom, Result, noise_from, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -177,8 +177,8 @@ def cleanse(
             f"{'a single network' if mean.replicas == 1 else f'{mean.replicas} networks'} have no interval. Give an "
             'amount such as "1%", or train 3 replicas or more.'
         )
-    significant, harmful = significance(mean, level)[0], _harmful_first(mean)
-    candidates = [place for place in harmful.tolist() if not protected[place] and (most or significant[place])]
+    noise, harmful = Noise.of(mean, level), _harmful_first(mean)
+    candidates = [place for place in harmful.tolist() if not protected[place] and (most or noise.significant[place])]
     chosen, spared = _sparing_classes(candidates, most, classes)
     if out_of_sample is None and chosen:
         out_of_sample = held_out_of(influence, progress=progress)
@@ -186,12 +186,12 @@ def cleanse(
     kept[chosen] = False
     return Cleansing(
         mean=mean,
-        dropped=_harmful_examples(known, chosen, mean, out_of_sample, level),
+        dropped=_harmful_examples(known, chosen, mean, noise, out_of_sample),
         kept=kept,
         drop=text,
         requested=most,
         level=level,
-        significant=int(significant[harmful].sum()),
+        significant=int(noise.significant[harmful].sum()),
         protected=int(protected[harmful].sum()),
         spared_classes=tuple(spared if examples is None else map(examples.labels.name, spared)),
         validation_rows=sum(
@@ -208,17 +208,17 @@ def find_harmful(
     mean: Scores, out_of_sample: OutOfSample, examples: Examples, *, level: float, most: int = 200
 ) -> HarmfulExamples:
     """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence."""
-    significant, harmful = significance(mean, level)[0], _harmful_first(mean)
+    noise, harmful = Noise.of(mean, level), _harmful_first(mean)
     known = TrainInstances(mean.mask_ids, None, examples, mean.names)
     return HarmfulExamples(
-        count=int(significant[harmful].sum()),
-        helpful=int((significant & (mean.values > 0)).sum()),
+        count=int(noise.significant[harmful].sum()),
+        helpful=int((noise.significant & (mean.values > 0)).sum()),
         scored=len(mean),
         unit=mean.unit,
         standardized=mean.standardized,
         method=mean.method,
         noise_from=noise_from(mean),
-        items=_harmful_examples(known, harmful[:most].tolist(), mean, out_of_sample, level),
+        items=_harmful_examples(known, harmful[:most].tolist(), mean, noise, out_of_sample),
     )
 
 
@@ -258,23 +258,15 @@ def _harmful_first(mean: Scores) -> NDArray[np.int64]:
 
 
 def _harmful_examples(
-    known: TrainInstances, positions: Sequence[int], mean: Scores, out_of_sample: OutOfSample | None, level: float
+    known: TrainInstances, positions: Sequence[int], mean: Scores, noise: Noise, out_of_sample: OutOfSample | None
 ) -> tuple[HarmfulExample, ...]:
     """Return the instances at some positions, in their order, with what is known of them."""
-    significant, p_values = significance(mean, level)
     if out_of_sample is None or not positions:
         held_out = [held_out_fields(None, None, -1)] * len(positions)
     else:
         held_out = known.held_out(out_of_sample, positions)
     return tuple(
-        HarmfulExample(
-            **known.instance(position),
-            **held,
-            score=float(mean.values[position]),
-            stderr=entry(mean.stderr, position),
-            p_value=entry(p_values, position),
-            significant=bool(significant[position]),
-        )
+        HarmfulExample(**known.instance(position), **held, score=float(mean.values[position]), **noise.at(position))
         for position, held in zip(positions, held_out, strict=True)
     )
 

@@ -21,7 +21,7 @@ from turnover.scores import Scores, Top
 from .examples import Examples, Instance, TrainInstances
 from .labels import ClassLabels
 from .predictions import number_predictions, predictions
-from .results import NoiseFrom, Result, checked_count, entry, noise_from, significance, table_of
+from .results import Noise, NoiseFrom, Result, checked_count, noise_from, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -348,7 +348,8 @@ class _Lists:
         """Return the lists by all scores; divided by a scale, with marks and p-values of the scores as they were."""
         if scale is None:
             return cls.of_top(scores.top(k), level)
-        marked, p = significance(scores, level)
+        noise = Noise.of(scores, level)
+        marked, p = noise.significant, noise.p_values
         own = np.broadcast_to(scale[:, None], scores.shape)
         top = _with_values(scores, scores.values / own, own).top(k)
         rows, queries = TrainInstances(scores.mask_ids, None), np.arange(len(top.counts))[:, None]
@@ -365,17 +366,11 @@ class _Lists:
     ) -> tuple[InfluentialExample, ...]:
         """Return the examples that do act this way; the list of a query with few of them may end with others."""
         ids, scores, stderr, p = (getattr(self.top, f"{side}_{what}") for what in ("mask_ids", "scores", "stderr", "p"))
-        sign, marked = (1, self.helpful) if side == "helpful" else (-1, self.harmful)
+        noise, sign = Noise(stderr, p, getattr(self, side)), 1 if side == "helpful" else -1
         return tuple(
-            InfluentialExample(
-                **known.instance(position),
-                score=float(scores[query, place]),
-                stderr=entry(stderr, (query, place)),
-                p_value=entry(p, (query, place)),
-                significant=bool(marked[query, place]),
-            )
-            for place, position in enumerate(known.positions(ids[query]))
-            if position >= 0 and sign * scores[query, place] > 0
+            InfluentialExample(**known.instance(position), score=float(scores[query, at]), **noise.at((query, at)))
+            for at, position in enumerate(known.positions(ids[query]))
+            if position >= 0 and sign * scores[query, at] > 0
         )
 
     def explanations(self, items: tuple[Explanation, ...], **options: Any) -> Explanations:

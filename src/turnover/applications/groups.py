@@ -1,7 +1,7 @@
 """Annotators, sources, users: influence of whole groups of training rows, and predictions without one of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from turnover.scores import Scores, discoveries, normal_tail, student_tail
 
 from .examples import Examples
 from .predictions import predictions
-from .results import NoiseFrom, Result, checked_count, checked_labels, entry, noise_from, significance, table_of
+from .results import Noise, NoiseFrom, Result, checked_count, checked_labels, noise_from, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -137,19 +137,17 @@ def groups(
     """
     mean = influence.mean(queries, progress=progress)
     if members is None:
-        every = (mean.names | Names.given(names)).shown(mean.mask_ids).tolist()
-        significant, p_values = significance(mean, level)
-        values, stderr, sizes = mean.values.astype(np.float64), mean.stderr, np.ones(len(mean), np.int64)
+        every = (mean.names | Names.given(names)).shown(mean.mask_ids)
+        values, sizes, noise = mean.values.astype(np.float64), np.ones(len(mean), np.int64), Noise.of(mean, level)
     else:
         every, place, sizes = np.unique(checked_labels(members, len(mean)), return_inverse=True, return_counts=True)
         finite = np.nan_to_num(mean.values.astype(np.float64), nan=0.0)
         values = np.bincount(place, finite, len(every)).astype(np.float64)
-        stderr = _stderr_of_sums(mean, place, sizes)
-        significant, p_values = _significant_sums(values, stderr, mean, level)
-    shown = every if members is None else every.tolist()
+        noise = _noise_of_sums(values, mean, place, sizes, level)
+    shown, rows = every.tolist(), sizes.tolist()
+    order = np.argsort(values, kind="stable").tolist()
     items = tuple(
-        _score(shown[at], int(sizes[at]), at, values, stderr, p_values, significant)
-        for at in np.argsort(values, kind="stable")
+        GroupScore(shown[at], rows[at], float(values[at]), float(values[at]) / rows[at], **noise.at(at)) for at in order
     )
     return GroupScores(items, members is None, level, mean.unit, mean.method, noise_from(mean))
 
@@ -158,16 +156,14 @@ def find_groups(
     mean: Scores, examples: Examples, label_errors: NDArray[np.bool_], *, level: float, most: int = 200
 ) -> GroupScores:
     """Return groups that were the instances of the training as a finding, the most harmful first, if there are any."""
-    if not examples.groups:
-        return GroupScores((), True, level, mean.unit, mean.method, noise_from(mean))
-    significant, p_values = significance(mean, level)
-    ids = examples.ids[examples.train_rows]
-    order = np.argsort(mean.values, kind="stable")  # NaN comes last
-    items = []
-    for place in order[np.isfinite(mean.values[order])][:most]:
-        group = examples.instance_of(int(mean.mask_ids[place]))
-        score = _score(group["group"], group["rows"], place, mean.values, mean.stderr, p_values, significant)
-        items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.mask_ids[place]].sum())))
+    items: list[GroupScore] = []
+    noise, ids = Noise.of(mean, level), examples.ids[examples.train_rows]
+    order = np.argsort(mean.values, kind="stable") if examples.groups else np.empty(0, np.int64)
+    for at in order[np.isfinite(mean.values[order])][:most].tolist():
+        group, score = examples.instance_of(int(mean.mask_ids[at])), float(mean.values[at])
+        errors = int(label_errors[ids == mean.mask_ids[at]].sum())
+        about = group["group"], group["rows"], score, score / group["rows"]
+        items.append(GroupScore(*about, **noise.at(at), likely_label_errors=errors))
     return GroupScores(tuple(items), True, level, mean.unit, mean.method, noise_from(mean))
 
 
@@ -212,46 +208,26 @@ def without_group(influence: Influence, group: Name, inputs: Any, *, others: int
     return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
 
 
-def _score(
-    group: Any,
-    rows: int,
-    place: Any,
-    values: NDArray[np.floating],
-    stderr: NDArray[np.floating] | None,
-    p_values: NDArray[np.floating] | None,
-    significant: NDArray[np.bool_],
-) -> GroupScore:
-    score = float(values[place])
-    return GroupScore(
-        group, rows, score, score / rows, entry(stderr, place), entry(p_values, place), bool(significant[place])
-    )
-
-
-def _stderr_of_sums(mean: Scores, place: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Return the standard errors of sums of scores; `place` is the group of each score.
+def _noise_of_sums(
+    values: NDArray[np.float64], mean: Scores, place: NDArray[np.int64], sizes: NDArray[np.int64], level: float
+) -> Noise:
+    """Return the noise of sums of scores; `place` is the group of each score.
 
     Masks of different rows are independent, so variances add up. What was subtracted from all of them was estimated on
     null ids; its error is common to the rows of a group and adds up as it is. Without null ids rows are scored by the
     same networks, and how their errors go together is not known: the sum of them is the most that it can be.
     """
-    if mean.stderr is None:
-        return None
-    if mean.null is None:
-        return np.bincount(place, mean.stderr, len(sizes)).astype(np.float64)
-    variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(sizes))
-    if mean.offset is not None:
-        variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)
-    return np.sqrt(variance)
-
-
-def _significant_sums(
-    values: NDArray[np.float64], stderr: NDArray[np.float64] | None, mean: Scores, level: float
-) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Return which sums over rows are significant, and their p-values where there are null ids."""
     known = noise_from(mean)
-    if stderr is None or known is None:
-        return np.zeros(len(values), bool), None
+    if mean.stderr is None or known is None:
+        return Noise(None, None, np.zeros(len(values), bool))
+    if mean.null is None:
+        stderr = np.bincount(place, mean.stderr, len(sizes)).astype(np.float64)
+    else:
+        variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(sizes))
+        if mean.offset is not None:
+            variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)
+        stderr = np.sqrt(variance)
     distances = values / np.maximum(stderr, 1e-30)
     tail = normal_tail(distances) if known == "null_ids" else student_tail(distances, mean.replicas - 1)
     p = tail.astype(np.float32)
-    return discoveries(p[:, None], level)[:, 0], p if known == "null_ids" else None
+    return Noise(stderr, p if known == "null_ids" else None, discoveries(p[:, None], level)[:, 0])

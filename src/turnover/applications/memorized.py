@@ -14,7 +14,7 @@ from turnover.scores import OutOfSample, Scores
 from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields
 from .labels import HeldOutLabels, Labels, Residuals, WrongLabels, labels_of
 from .near_duplicates import Duplicates
-from .results import Result, checked_count, entry, significance, table_of
+from .results import Noise, Result, checked_count, entry, table_of
 from .trust import Histogram, histogram
 
 if TYPE_CHECKING:
@@ -333,5 +333,5 @@ def memorized(
             f"wrong_labels are of {len(judged.order)} rows, and there are {len(out)}. Record the same rows: "
             "TrainingRecord(model, train=...)."
         )
-    significant = significance(own, level)[0]
+    significant = Noise.of(own, level).significant
     return Memorized(own, out, given, held_out, judged, significant, level, duplicates, examples)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -100,13 +100,28 @@ def noise_from(scores: Scores | Top) -> NoiseFrom:
     return "replicas" if scores.replicas >= _FEWEST_REPLICAS and "stderr" in scores.sources else None
 
 
-def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Return which scores are significant, and their p-values; none is, and None, where noise is not known.
+@dataclass(frozen=True)
+class Noise:
+    """Standard errors, p-values and marks of scores; None where they are not known."""
 
-    Without null ids replicas tell what is significant, and there are no p-values: these are probabilities of null ids.
-    """
-    level = checked_level(level)
-    try:
-        return scores.significant(level), None if scores.null is None else scores.p_values()
-    except ScoresError:  # one or two replicas, and no null ids
-        return np.zeros(scores.shape, bool), None
+    stderr: NDArray[np.floating] | None
+    p_values: NDArray[np.floating] | None
+    significant: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, scores: Scores, level: float) -> "Noise":
+        """Return those of scores; none is significant where noise is not known.
+
+        Without null ids replicas tell what is, and there are no p-values: these are probabilities of null ids.
+        """
+        level = checked_level(level)
+        try:
+            p_values = None if scores.null is None else scores.p_values()
+            return cls(scores.stderr, p_values, scores.significant(level))
+        except ScoresError:  # one or two replicas, and no null ids
+            return cls(scores.stderr, None, np.zeros(scores.shape, bool))
+
+    def at(self, place: Any) -> dict[str, Any]:
+        """Return what is known of one score, as fields of a finding."""
+        error, p_value = entry(self.stderr, place), entry(self.p_values, place)
+        return {"stderr": error, "p_value": p_value, "significant": bool(self.significant[place])}

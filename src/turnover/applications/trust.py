@@ -11,7 +11,7 @@ from turnover.scores import Scores
 from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
 
 from .explain import Explanations
-from .results import NoiseFrom, Result, noise_from, significance
+from .results import Noise, NoiseFrom, Result, noise_from
 
 ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
 
@@ -99,7 +99,7 @@ def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
     except ScoresError:
         ratio = signal = None
     stderr = None if scores.stderr is None else float(np.nanmedian(scores.stderr))
-    significant = int(significance(scores, level)[0].sum())
+    significant = int(Noise.of(scores, level).significant.sum())
     return ScoreNoise(
         kind, len(scores), ratio, signal, stderr, significant, scores.unit, scores.method, noise_from(scores)
     )
