@@ -5,7 +5,7 @@ Relative scores are divided by the magnitude of each training row (Barshan, Brun
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -225,77 +225,77 @@ def explain(
     k = checked_count(k, "k")
     if same_label not in (True, False, "supporting"):
         raise ApplicationError(f"same_label must be True, False or 'supporting', got {same_label!r}.")
-    relative = relative or magnitudes is not None
-    if examples is not None and examples.labels.numeric:
-        scale = _checked_magnitudes(influence, magnitudes) if relative else None
-        return _explain_numbers(influence, queries, examples, k=k, level=level, scale=scale)
+    relative, numeric = relative or magnitudes is not None, examples is not None and examples.labels.numeric
+    same_label = False if numeric or only_label is not None else same_label
     known = TrainInstances.of(
         influence, train_labels, examples, needed=same_label is not False or only_label is not None
     )
+    asked, predicted, about = (_numbers if numeric else _classes)(influence, queries, examples)
+    options: dict[str, Any] = {"progress": progress} if numeric else {"progress": progress, "at_label": "predicted"}
+    if relative or same_label == "supporting":
+        scores = influence.pairwise(asked, **options)
+        scale = _checked_magnitudes(influence, magnitudes) if relative else None
+        sides = [predicted if same_label else only_label, only_label][: 2 if same_label == "supporting" else 1]
+        lists = [_Lists.of_scores(_of_label(scores, known, label), scale, k, level) for label in sides]
+    else:
+        if not numeric:
+            options |= {"labels": known.labels, "label": "predicted" if same_label else only_label}
+        lists = [_Lists.of_top(influence.top(asked, k=k, **options), level)]
+    top = lists[0].top
+    items = tuple(
+        Explanation(
+            query=name,
+            **about[place],
+            supporting=lists[0].examples_of(known, place, "helpful"),
+            opposing=lists[-1].examples_of(known, place, "harmful"),
+        )
+        for place, name in enumerate(top.queries or range(len(about)))
+    )
+    return Explanations(
+        items=items,
+        same_label=same_label,
+        relative=relative,
+        level=level,
+        unit=top.unit,
+        standardized=top.standardized,
+        method=top.method,
+        noise_from=noise_from(top),
+        replicas=top.replicas,
+        path=top.path,
+        numeric=numeric,
+    )
+
+
+_About = list[dict[str, Any]]
+
+
+def _classes(influence: Influence, queries: Any, examples: Examples | None) -> tuple[Any, NDArray[np.int64], _About]:
+    """Return what is asked, the predicted class of each query, and what an explanation says of each."""
     said = predictions(influence, queries)
     if said.one_output:
         raise ApplicationError(
             "the model has one output, so there is no predicted label to explain. Give it one output per class; for a "
             "regression ask influence.top(queries)."
         )
-    if only_label is not None:
-        same_label = False
-    if relative or same_label == "supporting":
-        scores = influence.pairwise(queries, at_label="predicted", progress=progress)
-        sides = (
-            [said.predicted, only_label]
-            if same_label == "supporting"
-            else [said.predicted if same_label else only_label]
-        )
-        scale = _checked_magnitudes(influence, magnitudes) if relative else None
-        lists = [_Lists.of_scores(_of_label(scores, known, label), scale, k, level) for label in sides]
-    else:
-        label = "predicted" if same_label else only_label
-        top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
-        lists = [_Lists.of_top(top, level)]
-    classes = ClassLabels(np.empty(0, np.int64)) if examples is None else examples.labels
+    labels = ClassLabels(np.empty(0, np.int64)) if examples is None else examples.labels
     given = np.full(len(said.probs), -1) if said.labels is None else said.labels
-    items = tuple(
-        Explanation(
-            query=name,
-            predicted=classes.name(int(said.predicted[place])),
-            probability=float(said.probs[place].max()),
-            label=classes.name(int(given[place])),
-            supporting=lists[0].examples_of(known, place, "helpful"),
-            opposing=lists[-1].examples_of(known, place, "harmful"),
-        )
-        for place, name in enumerate(lists[0].top.queries or range(len(given)))
-    )
-    return lists[0].explanations(items, same_label=same_label, relative=relative, level=level)
+    about = [
+        {"predicted": labels.name(int(best)), "probability": float(probs[best]), "label": labels.name(int(label))}
+        for best, probs, label in zip(said.predicted, said.probs, given, strict=True)
+    ]
+    return queries, said.predicted, about
 
 
-def _explain_numbers(
-    influence: Influence, queries: Any, examples: Examples, *, k: int, level: float, scale: NDArray[np.float32] | None
-) -> Explanations:
-    """Return the training examples that raise or lower each predicted number."""
+def _numbers(influence: Influence, queries: Any, examples: Any) -> tuple[Any, None, _About]:
+    """Return the same of predicted numbers: what is asked, no class, and what an explanation says of each."""
     # What a prediction is, no target changes; one has to be there all the same.
     asked = (queries, torch.zeros(len(queries))) if isinstance(queries, Tensor) else queries
-    known = TrainInstances.of(influence, None, examples, needed=False)
     predicted, given = number_predictions(influence, asked)
-    if scale is None:
-        lists = _Lists.of_top(influence.top(asked, k=k, progress=False), level)
-    else:
-        lists = _Lists.of_scores(influence.pairwise(asked, progress=False), scale, k, level)
-    restored: Callable[..., NDArray[np.float64]] = examples.labels.restored  # pyright: ignore[reportAttributeAccessIssue]
-    numbers, labels = restored(predicted), None if given is None or asked is not queries else restored(given)
-    items = tuple(
-        Explanation(
-            query=name,
-            predicted=float(numbers[place]),
-            probability=None,
-            label=None if labels is None else float(labels[place]),
-            supporting=lists.examples_of(known, place, "helpful"),
-            opposing=lists.examples_of(known, place, "harmful"),
-        )
-        for place, name in enumerate(lists.top.queries or range(len(numbers)))
-    )
-    explained = lists.explanations(items, same_label=False, relative=scale is not None, level=level)
-    return replace(explained, numeric=True)
+    numbers = examples.labels.restored(predicted).tolist()
+    known = given is not None and asked is queries
+    labels = examples.labels.restored(given).tolist() if known else [None] * len(numbers)
+    pairs = zip(numbers, labels, strict=True)
+    return asked, None, [{"predicted": number, "probability": None, "label": label} for number, label in pairs]
 
 
 def explain_examples(
@@ -372,12 +372,6 @@ class _Lists:
             for at, position in enumerate(known.positions(ids[query]))
             if position >= 0 and sign * scores[query, at] > 0
         )
-
-    def explanations(self, items: tuple[Explanation, ...], **options: Any) -> Explanations:
-        """Return explanations with what is known of all scores."""
-        top = self.top
-        about = {name: getattr(top, name) for name in ("unit", "standardized", "method", "replicas", "path")}
-        return Explanations(items=items, noise_from=noise_from(top), **about, **options)
 
 
 def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | int | None) -> Scores:
