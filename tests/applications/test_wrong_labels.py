@@ -122,7 +122,7 @@ def test_recording_changes_nothing_of_a_training_and_a_resumed_record_is_the_sam
     assert untrained.training
     assert all(torch.equal(value, before[name]) for name, value in untrained.state_dict().items())
     other = TrainingRecord(model, train=rows, validation=digits.validation)
-    other.resume(one.state())
+    other.load_state_dict(one.state_dict())
     one(model)
     other(model)
     for name, value in vars(one.finish()).items():
