@@ -4,13 +4,12 @@ import os
 import shutil
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import typer
 
 from turnover.errors import RunError, TurnOverWarning
-from turnover.ui.terminal.command import Stopped, Terminal, as_called, command, own_name, resumable
+from turnover.ui.terminal.command import Stopped, Terminal, command, own_name, resumable
 
 
 def ending(error: BaseException | None, **options: bool) -> int:
@@ -114,16 +113,7 @@ def test_called_in_another_way_it_has_its_name(monkeypatch):
     assert own_name() == "turnover"
 
 
-def test_commands_within_a_sentence_begin_as_it_was_called_and_nothing_else_changes(program):
-    sentence = "made by turnover 0.1. Run it again: turnover run --config turnover/config.toml --out NEW"
-    assert as_called(sentence) == (
-        "made by turnover 0.1. Run it again: .venv/bin/turnover run --config turnover/config.toml --out NEW"
-    )
-
-
-def test_what_to_type_next_and_errors_name_it_as_it_was_called(program, turnover_, runs, tmp_path):
+def test_what_to_type_next_names_it_as_it_was_called(program, turnover_, runs, tmp_path):
     os.chdir(tmp_path)
     said = turnover_("run", "--config", runs["text"] / "config.toml", "--out", runs["text"], "--json")
     assert said.data["next"][-1] == f".venv/bin/turnover serve {runs['text']}"
-    assert ": .venv/bin/turnover run DATA --out RUN" in turnover_("memorized", "RUN").err
-    assert not Path("RUN").exists()

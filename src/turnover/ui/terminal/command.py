@@ -4,7 +4,6 @@ import functools
 import inspect
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -28,7 +27,6 @@ from turnover.layers import PREFERRED, preferred_device
 from turnover.runs import Run, open_run
 
 _UNEXPECTED, _BAD_INPUT, _INTERRUPTED = 1, 2, 130
-_TYPED = re.compile(r"(?:(?<=: )|(?<=, or ))turnover (?=[a-z]+ )")
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, as made by turnover run.")]
 OnRay = Annotated[
@@ -139,7 +137,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             if debug:
                 traceback.print_exc()
             code, sentence = _outcome(error)
-            sentence = as_called(sentence)
             print(f"turnover: {sentence}", file=sys.stderr)
             if as_json:
                 terminal.result({"error": sentence, "exit_code": code})
@@ -209,8 +206,3 @@ def own_name() -> str:
     # Not resolved: in a .venv the path itself says which environment is meant.
     path, here = Path(os.path.abspath(called)), Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def as_called(sentence: str) -> str:
-    """Return a sentence in which commands to type begin as this program was called; in prose it keeps its name."""
-    return _TYPED.sub(lambda _: f"{own_name()} ", sentence)

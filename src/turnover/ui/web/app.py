@@ -54,11 +54,9 @@ def make_app(
         redirect_slashes=False,  # no status beside those that the schema names
         lifespan=lifespan,
     )
-    routers = [make_api(site), make_pages(site)]
-    for router in routers:
-        app.include_router(router)
+    app.include_router(make_api(site))
+    app.include_router(make_pages(site))
     app.state.site = site
-    app.state.routes = [route for router in routers for route in router.routes]
     handle_problems(app)
     app.add_middleware(BodyLimits, seconds=body_seconds)
     app.add_middleware(Guard, token=token, hosts=hosts)

@@ -11,7 +11,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
 
 from turnover.errors import TurnOverError
 from turnover.ui.html import (
@@ -80,10 +79,8 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def of_http(request: Request, error: HTTPException) -> Response:
-        headers = dict(error.headers or {})
-        if error.status_code == 405:
-            headers["Allow"] = ", ".join(methods_at(app, request.url.path))
-        return problem_response(request, error.status_code, _DEFAULT_DETAILS.get(error.detail, error.detail), headers)
+        sentence = _DEFAULT_DETAILS.get(error.detail, error.detail)
+        return problem_response(request, error.status_code, sentence, error.headers)
 
     @app.exception_handler(RequestValidationError)
     def of_request(request: Request, error: RequestValidationError) -> Response:
@@ -114,12 +111,6 @@ def field_problems(errors: Any) -> str:
         names = [str(part) for part in error.get("loc", ()) if part not in ("body", "query", "path")]
         problems.append(f"{'.'.join(names) or 'the request'}: {error.get('msg')}")
     return "; ".join(problems) + "."
-
-
-def methods_at(app: Any, path: str) -> list[str]:
-    """Return the methods of all routes of a path; a route by itself knows its own only."""
-    routes = [route for route in app.state.routes if isinstance(route, Route) and route.path_regex.match(path)]
-    return sorted({method for route in routes for method in route.methods or ()})
 
 
 @cache
