@@ -20,9 +20,7 @@ from turnover.storage import digest_of, to_record
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
     "one row": ("text,label\na film,good\n", ["has 1 row with a label", "at least 4 rows of two classes"]),
-    "no rows": ("text,label\n", ["no rows"]),
     "empty texts": ("text,label\n" + ",good\n,bad\n" * 20, ["has no text in any row", "--text"]),
-    "an empty text": (reviews() + " ,good,good\n", ["1 row without text", "line 62", "Correct", "--skip-bad"]),
     "a NaN for a text": (reviews() + "NaN,good,good\n", ["1 row without text", "line 62", "--skip-bad"]),
     "a missing label": (reviews() + "a film,,good\n", ["1 row without a label", "line 62", "--skip-bad"]),
     "no labels": ("text,label\n" + "a film,\n" * 20, ["has a label", "--label"]),
@@ -33,14 +31,6 @@ FILES = {
         ["line 62", "not a number", "--task classification", "--skip-bad"],
     ),
 }
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_cannot_be_learned_from_is_refused_and_no_folder_is_made(turnover_, tmp_path, name):
-    content, parts = FILES[name]
-    (tmp_path / "data.csv").write_text(content)
-    rejected(turnover_("run", "data.csv", "--text", "text", "--label", "label", *SMALL_OPTIONS), *parts)
-    assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
 
 
 def _corrupt_image(folder: Path) -> None:
@@ -82,17 +72,6 @@ REJECTED: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     ),
     "pixels that are NaN": (_nan_pixels, "images.npz", ["NaN or infinite (image 7)", "--skip-bad"]),
 }
-
-
-@pytest.mark.parametrize("name", REJECTED)
-def test_bad_data_and_settings_are_rejected_with_what_to_do_and_no_folder_is_made(turnover_, tmp_path, name):
-    make, command, parts = REJECTED[name]
-    (tmp_path / "data.csv").write_text(reviews())
-    make(tmp_path)
-    given = command.split()
-    small = SMALL_OPTIONS if "--batch-size" not in given else []
-    rejected(turnover_("run", *given, *small), *parts)
-    assert not Path("runs").exists()
 
 
 LABELS = ("good", "bad")
@@ -171,6 +150,10 @@ def _bad_zlib_stream(folder: Path) -> None:
     first.write_bytes(content[:start] + b"\xff" * 8 + content[start + 8 :])
 
 
+def _data(content: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "data.csv").write_text(content)
+
+
 def _settings(content: str | bytes) -> Callable[[Path], None]:
     data = content if isinstance(content, bytes) else content.encode()
     return lambda folder: (folder / "settings.toml").write_bytes(data) and None
@@ -184,25 +167,12 @@ DEEP = "[" * 100_000 + "]" * 100_000
 DEEP_CELL = "[" * 500 + "]" * 500
 ONE_NUMBER = "one number or text per cell"
 ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
+    **{name: (_data(content), "data.csv --text text --label label", parts) for name, (content, parts) in FILES.items()},
+    **REJECTED,
     "half a character in a text": (
         lambda folder: _lines(folder, text=lambda n: f"film {n} \ud800"),
         "data.jsonl",
         ["line 1", "\\ud800 is a lone surrogate"],
-    ),
-    "half a character in a label": (
-        lambda folder: _lines(folder, label=lambda n: LABELS[n % 2] + "\udfff"),
-        "data.jsonl",
-        ["lone surrogate"],
-    ),
-    "half a character in a name": (
-        lambda folder: _lines(folder, **{"\ud800": lambda n: n}),
-        "data.jsonl",
-        ["lone surrogate"],
-    ),
-    "half a character in a list of rows": (
-        lambda folder: (folder / "data.json").write_text(json.dumps([{"text": "\ud800", "label": "a"}])),
-        "data.json",
-        ["lone surrogate"],
     ),
     "strings that are not UTF-8": (_strings_of_other_bytes, "data.parquet", ["cannot be read as parquet"]),
     "bytes as texts": (
@@ -210,81 +180,40 @@ ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
         "data.parquet --text text",
         ["column 'text'", "holds bytes"],
     ),
-    "bytes as labels": (lambda folder: _columns(folder, label=lambda n: b"ab"), "data.parquet", ["holds bytes"]),
-    "bytes beside what is learned from": (
-        lambda folder: _columns(folder, text=lambda n: f"a film of {n} scenes", b=lambda n: b"\0\xff"),
-        "data.parquet --text text",
-        ["column 'b'", "holds bytes"],
-    ),
     "maps": (_map_column, "data.parquet", ["column 'm'", "holds lists", ONE_NUMBER, "--columns NAME"]),
-    "objects": (lambda folder: _columns(folder, o=lambda n: {"x": n}), "data.parquet", ["holds objects", ONE_NUMBER]),
-    "lists as labels": (lambda folder: _lines(folder, label=lambda n: ["good"]), "data.jsonl", ["lists", "--label"]),
-    "objects as labels": (
-        lambda folder: _lines(folder, label=lambda n: {"a": n % 2}),
-        "data.jsonl",
-        ["objects", "--label NAME"],
-    ),
     "lists as texts": (
         lambda folder: _lines(folder, text=lambda n: ["a", "film"]),
         "data.jsonl --text text",
         ["lists", "--text NAME"],
     ),
-    "objects as groups": (
-        lambda folder: _lines(folder, g=lambda n: {"x": n % 5}),
-        "data.jsonl --group g",
-        ["objects", "--group NAME"],
-    ),
     "a line nested deep": (lambda folder: (folder / "data.jsonl").write_text(DEEP), "data.jsonl", ["100 levels"]),
-    "a file nested deep": (lambda folder: (folder / "data.json").write_text(DEEP), "data.json", ["100 levels"]),
     "a cell nested deep": (
         lambda folder: (folder / "data.jsonl").write_text(f'{{"text": "a", "label": "b", "x": {DEEP_CELL}}}\n' * 9),
         "data.jsonl",
         ["line 1", "100 levels"],
     ),
     "no arrays": (lambda folder: np.savez(folder / "images.npz"), "images.npz", ["no images with labels"]),
-    "no images": (lambda folder: _npz(folder, np.zeros((0, 8, 8))), "images.npz", ["is empty, [0, 8, 8]"]),
-    "images without pixels": (lambda folder: _npz(folder, np.zeros((40, 0, 8))), "images.npz", ["is empty"]),
     "only NaN as pixels": (
         lambda folder: _npz(folder, np.full((40, 8, 8), np.nan)),
         "images.npz",
         ["numbers as pixels"],
     ),
-    "only NaN as labels": (lambda folder: _npz(folder, None, np.full(40, np.nan)), "images.npz", ["has a label"]),
     "complex pixels": (lambda folder: _npz(folder, np.ones((40, 8, 8), complex)), "images.npz", ["numbers as pixels"]),
     "several labels per image": (
         lambda folder: _npz(folder, None, np.tile([1, 1, 0], (40, 1))),
         "images.npz",
         ["several labels per image"],
     ),
-    "several labels per image, as truths": (
-        lambda folder: _npz(folder, None, np.tile([True, True, False], (40, 1))),
-        "images.npz",
-        ["several labels per image"],
-    ),
-    "shares of labels": (
-        lambda folder: _npz(folder, None, np.full((40, 2), 0.5)),
-        "images.npz",
-        ["several labels per image or shares"],
-    ),
-    "a damaged header": (lambda folder: _damaged_npz(folder, at=40), "images.npz", ["cannot be read as npz"]),
     "a damaged stream": (lambda folder: _damaged_npz(folder, at=400), "images.npz", ["cannot be read as npz"]),
     "a size that is not there": (_npz_that_declares_much, "images.npz", ["declares 78.4 TB and has 128 bytes"]),
     "a bad zlib stream": (_bad_zlib_stream, "images --image-size 8", ["1 image of 60", "--skip-bad"]),
     "images whose names are not UTF-8": (_image_names, "images", ["1 images whose names are not valid UTF-8"]),
     "a name that is not UTF-8": (_nothing, "data\udcff.csv", ["is not valid UTF-8"]),
-    "a name with a zero": (_nothing, "data\0.csv", ["zero byte"]),
     "a name that is too long": (_nothing, f"{'x' * 300}.csv", ["too long for a file name"]),
-    "a path that is too long": (_nothing, "x/" * 3000, ["too long for a file name"]),
-    "an encoder's name that is too long": (_nothing, f"data.csv --model {'x' * 5000}", ["model", "too long"]),
     "an output that is too long": (_nothing, f"data.csv --out {'x' * 300}", ["too long for a file name", "--out NEW"]),
-    "an output that is not UTF-8": (_nothing, "data.csv --out R\udcff", ["is not valid UTF-8", "--out NEW"]),
     "this folder as output": (_nothing, "data.csv --out .", ["exists and is not a run", "--out NEW"]),
-    "a negative seed": (_nothing, "data.csv --seed -1", ["seed must be greater than or equal to 0, got -1"]),
     "a huge seed": (_nothing, f"data.csv --seed {10**30}", ["seed must be less than 2147483648"]),
     "a negative width": (_nothing, "data.csv --hidden -1", ["hidden must be greater than", "got -1"]),
-    "a huge width": (_nothing, f"data.csv --hidden {10**12}", ["hidden must be less than", "1000000"]),
-    "an infinite learning rate": (_nothing, "data.csv --learning-rate inf", ["learning_rate must be", "got inf"]),
-    "a huge learning rate": (_nothing, "data.csv --learning-rate 1e300", ["learning_rate must be", "1000000"]),
     "a NaN as learning rate": (_nothing, "data.csv --learning-rate nan", ["learning_rate must be", "got nan"]),
     "a folder as settings": (lambda folder: (folder / "s").mkdir(), "--config s", ["cannot be read: Is a directory"]),
     "a pipe as settings": (_pipe("settings.toml"), "--config settings.toml", ["it is a pipe or device"]),
@@ -294,11 +223,9 @@ ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
         [f"{name} must be a valid" for name in ("data", "columns", "keep", "epochs", "seed")],
     ),
     "settings nested deep": (_settings(f"data = {DEEP}"), "--config settings.toml", ["is not TOML"]),
-    "a number without end": (_settings(f"seed = {'9' * 5000}"), "--config settings.toml", ["is not TOML"]),
-    "settings of bytes": (_settings(b"\xff\xfe"), "--config settings.toml", ["is not TOML"]),
     **{
         f"a pipe as {name}": (_pipe(name), name, ["is a pipe or device", "Write its content to a file"])
-        for name in ("rows.csv", "rows.tsv", "rows.jsonl", "rows.json", "rows.parquet", "rows.npz", "rows.txt")
+        for name in ("rows.csv", "rows.parquet", "rows.npz")
     },
     "a pipe as validation data": (_pipe("rows.csv"), "data.csv --validation-data rows.csv", ["is a pipe or device"]),
     "a pipe as labels of images": (_pipe_among_images, "images", ["is a pipe or device"]),
@@ -306,7 +233,7 @@ ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_files_names_and_settings_get_one_sentence_and_leave_no_folder(turnover_, tmp_path, name):
+def test_what_cannot_be_learned_from_gets_one_sentence_and_leaves_no_folder(turnover_, tmp_path, name):
     make, command, parts = ODD[name]
     (tmp_path / "data.csv").write_text(reviews())
     make(tmp_path)
@@ -349,29 +276,18 @@ WRONG_TYPES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "run.json a list": ("run.json", lambda about: [about]),
     "run.json with a number as state": ("run.json", lambda about: {**about, "state": 3}),
     "run.json with texts as results": ("run.json", lambda about: {**about, "results": {"test_accuracy": "x"}}),
-    "run.json with a list as results": ("run.json", lambda about: {**about, "results": []}),
-    "run.json with a text as notes": ("run.json", lambda about: {**about, "notes": "x"}),
-    "run.json with a number as files": ("run.json", lambda about: {**about, "files": 3}),
-    "run.json with numbers as checksums": ("run.json", lambda about: {**about, "files": {"rows.parquet": 3}}),
-    "run.json with a list as versions": ("run.json", lambda about: {**about, "versions": [], "format": 99}),
     "run.json with another entry": ("run.json", lambda about: {**about, "more": 1}),
     "rows with a text as names": ("rows.parquet", lambda rows: {**rows, "label_names": "ab"}),
     "rows without names": ("rows.parquet", lambda rows: {**rows, "label_names": []}),
     "rows with a list as scales": ("rows.parquet", lambda rows: {**rows, "scales": [1]}),
     "rows of another format": ("rows.parquet", lambda rows: {**rows, "format": 2}),
     "inputs.json with another kind": ("inputs.json", lambda inputs: {**inputs, "kind": "x"}),
-    "inputs.json with a list": ("inputs.json", lambda inputs: [inputs]),
     "curves.json with a number": ("curves.json", lambda curves: {**curves, "keep": 3}),
     "turnover.json a list": ("model/turnover.json", lambda model: [model]),
     "turnover.json with a text as seed": (
         "model/turnover.json",
         lambda model: {**model, "recipe": {**model["recipe"], "seed": "x"}},
     ),
-    "turnover.json with a number as sites": (
-        "model/turnover.json",
-        lambda model: {**model, "recipe": {**model["recipe"], "sites": 3}},
-    ),
-    "turnover.json with a number as recipe": ("model/turnover.json", lambda model: {**model, "recipe": 3}),
     "turnover.json without a checksum": ("model/turnover.json", lambda model: {**model, "weights_sha256": None}),
     "turnover.json with many replicas": (
         "model/turnover.json",
