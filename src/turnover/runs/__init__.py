@@ -23,22 +23,11 @@ Data flows one way: `read_rows` gives `Rows`, `fit_inputs` tensors, `fit` a netw
 what it computed, and a resume reads it from the folder.
 """
 
-from .cleansing import (
-    REMOVED,
-    CleanedFile,
-    RemovedRow,
-    check_apart,
-    check_cleansing,
-    check_cleansing_options,
-    check_overwrite,
-    cleaned_path,
-    removed_rows,
-    run_cleansing,
-    write_cleansing,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .columns import label_text, nearest
 from .config import KINDS, PATHS, Kind, RunConfig, Watch
-from .digits import DigitsConfig, DigitsResult, run_digits
 from .files import (
     PARQUET,
     WRITABLE,
@@ -54,18 +43,34 @@ from .files import (
 from .folder import RunFolder, changed_data
 from .images import need_pillow, read_image
 from .inputs import REPLICAS, Column, ColumnInputs, PixelInputs, checked_cells
-from .retraining import (
-    RunEvaluation,
-    estimated_seconds,
-    evaluate_run,
-    known_wrong,
-    run_recipe,
-    training_seconds,
-)
 from .run import Run, open_run, start_run
 from .table import SPLITS, Rows
 from .tasks import Task
 from .training import Curves
+
+if TYPE_CHECKING:
+    from .cleansing import (
+        REMOVED,
+        CleanedFile,
+        RemovedRow,
+        check_apart,
+        check_cleansing,
+        check_cleansing_options,
+        check_overwrite,
+        cleaned_path,
+        removed_rows,
+        run_cleansing,
+        write_cleansing,
+    )
+    from .digits import DigitsConfig, DigitsResult, run_digits
+    from .retraining import (
+        RunEvaluation,
+        estimated_seconds,
+        evaluate_run,
+        known_wrong,
+        run_recipe,
+        training_seconds,
+    )
 
 __all__ = [
     "KINDS",
@@ -122,3 +127,15 @@ __all__ = [
     "with_values",
     "write_cleansing",
 ]
+
+# What a run does not need is loaded when it is first used.
+_LATER = ("cleansing", "digits", "retraining")
+
+
+def __getattr__(name: str) -> Any:
+    """Load the file of a name when the name is first used."""
+    if name in __all__:
+        for file in _LATER:
+            if hasattr(module := import_module(f".{file}", __name__), name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,7 +32,7 @@ from .config import RunConfig, Watch, unusable_path, unwatched
 from .folder import About, RunFolder, changed_data, digests_of
 from .inputs import Inputs, fit_inputs, inputs_of_rows, read_inputs, settings_for
 from .table import SPLITS, Rows, Split
-from .tasks import Classification, Regression, task_of
+from .tasks import Task, task_of
 from .training import Curves, fit
 
 _ENOUGH_FOR_CHANCE = 20  # rows; of fewer, good predictions cannot be told from lucky ones
@@ -83,7 +83,7 @@ class Run:
         return self.rows.kind
 
     @cached_property
-    def task(self) -> Classification | Regression:
+    def task(self) -> Task:
         """Return what is learned: classes or numbers."""
         return task_of(self.rows, self.config)
 

@@ -1,7 +1,7 @@
 """What a run learns: classes or numbers. Targets, losses, predictions, results, and what findings need of them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,67 +19,19 @@ from .table import Rows
 _AT_ONCE = 1024  # rows of a forward pass
 
 
-class Task(Protocol):
-    """What a run learns."""
-
-    name: ClassVar[str]
-    measure: ClassVar[MeasureOption]  # what questions about single predictions ask of them
-    most_epochs: ClassVar[int | None]
-    recorded: ClassVar[bool]  # whether a record of the training says which labels are wrong
-
-    @property
-    def outputs(self) -> int:
-        """Return the number of outputs of the network."""
-        ...
-
-    @property
-    def labels(self) -> ClassLabels | NumberLabels:
-        """Return the labels of all rows, as findings speak of them."""
-        ...
-
-    def targets(self, labels: np.ndarray) -> Tensor:
-        """Return labels as the network learns them."""
-        ...
-
-    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of each row [rows]; their weighted mean is what a training lowers."""
-        ...
-
-    def batch_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return what a step of a training lowers."""
-        ...
-
-    def measured(self, model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
-        """Return the loss of the full network on rows as "validation", and the curve beside it."""
-        ...
-
-    def predicted(self, model: nn.Module, x: Tensor) -> np.ndarray:
-        """Return what the full network predicts for inputs: probabilities [rows, classes], or numbers [rows]."""
-        ...
-
-    def held_out(self, predictions: OutOfSample) -> OutOfSample:
-        """Return held-out predictions in units of the labels."""
-        ...
-
-    def results(self, model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
-        """Return how well rows are predicted."""
-        ...
-
-    def baseline(self, y: Tensor) -> dict[str, float]:
-        """Return what training labels alone say of results."""
-        ...
-
-    def wrong(self, rows: Rows, places: np.ndarray, truth: list[Any]) -> np.ndarray:
-        """Return which labels at some places are not the true ones, bool [places]."""
-        ...
-
-
 @dataclass(frozen=True)
 class Classification:
-    """Labels are classes."""
+    """Labels are classes.
+
+    Attributes:
+        labels: of all rows, as findings speak of them.
+        weights: of the classes in the loss; None: all equal.
+        measure: what questions about single predictions ask of them.
+        recorded: whether a record of the training says which labels are wrong.
+    """
 
     labels: ClassLabels
-    weights: Tensor | None  # of the classes in the loss; None: all equal
+    weights: Tensor | None
     name: ClassVar[str] = "classification"
     measure: ClassVar[MeasureOption] = "loss"
     most_epochs: ClassVar[int | None] = None
@@ -190,7 +142,11 @@ class Regression:
         return np.array([float(true) for true in truth]) != rows.labels[places]
 
 
-def task_of(rows: Rows, config: RunConfig) -> Classification | Regression:
+Task = Classification | Regression
+"""What a run learns: `targets` of labels, `losses` of rows, `predicted` values, `results`, and what findings need."""
+
+
+def task_of(rows: Rows, config: RunConfig) -> Task:
     """Return what the labels of rows are, by the training rows."""
     train = rows.splits == 0
     if rows.numeric:
