@@ -331,13 +331,6 @@ def test_names_of_images_are_not_taken_for_those_of_classes(tmp_path):
     assert read_rows(config(arrays(tmp_path, images=BYTES, labels=LABELS, names=names))).label_names == ("0", "1")
 
 
-ONE_HOT = np.eye(2, dtype=int)[LABELS]
-
-
-def test_a_single_one_per_row_is_a_label(tmp_path):
-    assert read_rows(config(arrays(tmp_path, images=BYTES, labels=ONE_HOT))).labels.tolist() == LABELS.tolist()
-
-
 def test_gray_arrays_are_scaled_and_classes_can_have_names(tmp_path):
     file = arrays(tmp_path, x=BYTES[..., 0], y=LABELS[:, None], classes=np.array(["cat", "dog"]))
     rows = read_rows(config(file, image_size=16))
@@ -388,8 +381,6 @@ def test_arrays_named_after_splits_fix_them(tmp_path):
         ({"images": np.full((10, 8, 8), np.nan), "labels": LABELS}, {}, "must have numbers as pixels"),
         ({"images": np.array([None] * 10), "labels": LABELS}, {}, "cannot be read as npz"),
         ({"images": BYTES, "labels": LABELS * 0}, {}, "one class only"),
-        ({"images": BYTES, "labels": ONE_HOT | (BYTES[:, 0, 0, :1] > 99)}, {}, "several labels per image"),
-        ({"images": BYTES, "labels": ONE_HOT * 0.9 + 0.05}, {}, "several labels per image"),
         (
             {"images": BYTES, "labels": LABELS + 1, "classes": np.array(["a", "b"])},
             {},

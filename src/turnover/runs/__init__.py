@@ -129,7 +129,7 @@ __all__ = [
 ]
 
 # What a run does not need is loaded when it is first used.
-_LATER = ("cleansing", "digits", "retraining")
+_LATER = ("digits", "retraining", "cleansing")
 
 
 def __getattr__(name: str) -> Any:

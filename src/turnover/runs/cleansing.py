@@ -21,7 +21,7 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError, DataFileError
 from turnover.influence import fingerprint_of
-from turnover.storage import digest_of, from_record, holds, to_record, write_atomically
+from turnover.storage import holds, write_atomically
 
 from ._reading import is_saved
 from .files import (
@@ -44,8 +44,6 @@ from .run import Run
 from .table import Rows
 
 REMOVED = "removed.csv"
-# In a cleaned folder: the files that were written, so that nothing else is ever replaced.
-_WRITTEN = ".turnover-cleaned.json"
 _NO_TEST_ROWS = (
     "the retraining check needs test rows, which had no part in choosing, and this run has none. Run again with --test "
     "0.1."
@@ -139,8 +137,7 @@ def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
         raise ApplicationError(
             f"{' and '.join(map(repr, there))} would be overwritten. Give another file, --out FILE, or --force."
         )
-    if out.is_dir():
-        _check_written_here(out)
+    _check_new_folder(out)
     header = ",".join(_LINE_NAMES).encode()
     if listed.exists() and not (listed.is_file() and listed.read_bytes()[: len(header)] == header):
         raise ApplicationError(
@@ -302,13 +299,12 @@ def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> in
 
     An image goes when no line that stays names it.
     """
-    if out.exists() and not out.is_dir():
+    _check_apart(out, source)
+    _check_new_folder(out)
+    if out.exists():
         raise DataFileError(
             f"{str(out)!r} is a file, and a folder of images is to be written. Give another: --out DIR."
         )
-    _check_apart(out, source)
-    if out.exists():
-        _check_written_here(out)
     gone = {rows.origin(row) for row in removed}
     files = {source / name for name in gone if isinstance(name, str)}
     shortened: dict[str, bytes] = {}
@@ -337,31 +333,18 @@ def _copy_folder(source: Path, out: Path, *, without: Collection[Path], replaced
     out.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, so that it takes its place in one step.
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=".part") as held:
-        new, former = Path(held) / "new", Path(held) / "former"
+        new = Path(held) / "new"
         shutil.copytree(source, new, ignore=partial(_not_copied, without))
         for name, content in replaced.items():
             (new / name).write_bytes(content)
-        (new / _WRITTEN).write_bytes(to_record({"format": 1, "files": _digests_in(new)}))
-        if out.exists():
-            out.replace(former)
         new.replace(out)
 
 
-def _digests_in(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all files of a folder but the list of what was written, by name."""
-    files = [file for file in sorted(folder.rglob("*")) if not file.is_dir() and file != folder / _WRITTEN]
-    return {file.relative_to(folder).as_posix(): digest_of(file) for file in files}
-
-
-def _check_written_here(folder: Path) -> None:
-    """Raise where a folder holds anything but what a cleansing wrote, as it was written."""
-    list_of_files = folder / _WRITTEN
-    record = (from_record(list_of_files.read_bytes()) if list_of_files.is_file() else None) or {"files": {}}
-    others = [name for name, digest in _digests_in(folder).items() if record["files"].get(name) != digest]
-    if others:
+def _check_new_folder(out: Path) -> None:
+    if out.is_dir():
         raise DataFileError(
-            f"{str(folder)!r} holds {len(others):,} files that no cleansing wrote, or that changed since, "
-            f"{', '.join(map(repr, others[:3]))} among them. Move them away, or give another folder: --out DIR."
+            f"{str(out)!r} is there already, and no cleansing replaces a folder. Move it away, or give a new one: "
+            "--out DIR."
         )
 
 

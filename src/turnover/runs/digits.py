@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from turnover.errors import MissingExtraError, RunError
 
@@ -27,16 +25,18 @@ class DigitsConfig:
 
 @dataclass(frozen=True)
 class DigitsData:
-    """Training digits of which some labels were changed, and clean validation digits."""
+    """Training digits of which some labels were changed, and clean ones to validate and test, as a run reads them."""
 
-    images: Tensor
-    labels: Tensor
-    true_labels: Tensor
-    validation_images: Tensor
-    validation_labels: Tensor
+    arrays: dict[str, np.ndarray]  # images_train, labels_train, ...
+    true_labels: np.ndarray
 
     @property
-    def changed(self) -> Tensor:
+    def labels(self) -> np.ndarray:
+        """Return the training labels."""
+        return self.arrays["labels_train"]
+
+    @property
+    def changed(self) -> np.ndarray:
         """Tell for every training row whether its label was changed."""
         return self.labels != self.true_labels
 
@@ -52,7 +52,7 @@ class DigitsResult:
     @property
     def found(self) -> int:
         """Return how many of the suspects have a changed label."""
-        return int(self.data.changed.numpy()[self.suspects].sum())
+        return int(self.data.changed[self.suspects].sum())
 
     @property
     def held_out_labels(self) -> np.ndarray:
@@ -70,13 +70,16 @@ def load_digits(config: DigitsConfig) -> DigitsData:
     pixels, labels = load(return_X_y=True)
     rng = np.random.default_rng(config.seed)
     order = rng.permutation(len(labels))
-    images = torch.tensor(pixels[order] / 16.0, dtype=torch.float32)
-    true = torch.tensor(labels[order])
-    split = len(order) * 4 // 5
-    given = true[:split].clone()
-    wrong = torch.tensor(rng.choice(split, size=round(config.changed * split), replace=False))
-    given[wrong] = (given[wrong] + torch.tensor(rng.integers(1, 10, size=len(wrong)))) % 10
-    return DigitsData(images[:split], given, true[:split], images[split:], true[split:])
+    images, true = (pixels[order] * 255 / 16).round().astype(np.uint8).reshape(-1, 8, 8), labels[order]
+    train = len(order) * 4 // 5
+    test = (train + len(order)) // 2
+    given = true.copy()
+    wrong = rng.choice(train, size=round(config.changed * train), replace=False)
+    given[wrong] = (given[wrong] + rng.integers(1, 10, size=len(wrong))) % 10
+    parts = {"train": slice(train), "validation": slice(train, test), "test": slice(test, None)}
+    arrays = {f"images_{split}": images[part] for split, part in parts.items()}
+    arrays |= {f"labels_{split}": given[part] for split, part in parts.items()}
+    return DigitsData(arrays, true[:train])
 
 
 def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatched) -> DigitsResult:
@@ -86,7 +89,7 @@ def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatche
     """
     folder = Path(out)
     data, file = load_digits(config), folder.with_name(f"{folder.name}-digits-{config.seed}.npz")
-    RunFolder(folder).write(file, _as_npz(data))
+    RunFolder(folder).write(file, npz_bytes(data.arrays))
     settings = RunConfig(
         str(file.resolve()), image_size=8, epochs=config.epochs, replicas=config.replicas, seed=config.seed
     )
@@ -94,21 +97,6 @@ def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatche
     run = start_run(settings, folder, watch=watch)
     suspects = np.argsort(-run.self_influence.values, kind="stable")[: int(data.changed.sum())]
     return DigitsResult(run, data, suspects)
-
-
-def _as_npz(data: DigitsData) -> bytes:
-    """Return the digits as a run reads them; half of the clean ones validate, the other half test."""
-    half = len(data.validation_labels) // 2
-    parts = {
-        "train": (data.images, data.labels),
-        "validation": (data.validation_images[:half], data.validation_labels[:half]),
-        "test": (data.validation_images[half:], data.validation_labels[half:]),
-    }
-    arrays: dict[str, np.ndarray] = {}
-    for split, (images, labels) in parts.items():
-        arrays[f"images_{split}"] = (images.view(-1, 8, 8) * 255).round().to(torch.uint8).numpy()
-        arrays[f"labels_{split}"] = labels.numpy()
-    return npz_bytes(arrays)
 
 
 def _make_room(folder: Path, settings: RunConfig) -> None:

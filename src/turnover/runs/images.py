@@ -485,9 +485,6 @@ def _read_arrays(path: Path, config: RunConfig, split: int | None) -> list[_Arra
 def _checked_arrays(
     images: np.ndarray, labels: np.ndarray, classes: np.ndarray | None, split: int, where: str
 ) -> _Arrays:
-    numbers = np.issubdtype(labels.dtype, np.number)
-    if labels.ndim == 2 and labels.shape[1] > 1 and (labels.dtype == bool or numbers):
-        labels = _of_one_hot(labels, f"the labels of {where}")
     labels = labels.reshape(-1)
     if images.ndim not in (3, 4) or len(images) != len(labels):
         raise DataFileError(
@@ -513,17 +510,6 @@ def _checked_arrays(
     if not whole.any():
         raise DataFileError(f"{where} must have numbers as pixels. Give bytes from 0 to 255, or numbers from 0 to 1.")
     return _Arrays(*_with_depth(_channels_last(images, where), whole), texts, split, whole)
-
-
-def _of_one_hot(labels: np.ndarray, where: str) -> np.ndarray:
-    """Return class numbers of labels [n, classes] that have a single 1 in each row, -1 where there is none."""
-    ones = (labels == 1).sum(1)
-    if ((labels != 0) & (labels != 1)).any() or (ones > 1).any():
-        raise DataFileError(
-            f"{where} are {list(labels.shape)}, with several labels per image or shares of them. A run learns one "
-            "class per image: give class numbers [n], or a single 1 in each row."
-        )
-    return np.where(ones == 1, labels.argmax(1), -1)
 
 
 def _channels_last(images: np.ndarray, where: str) -> np.ndarray:

@@ -276,8 +276,11 @@ class ColumnInputs(_MaskedLayer):
         """Return how many numbers a row becomes."""
         return sum(column.width for column in self.columns)
 
-    def __call__(self, table: "pd.DataFrame") -> Tensor:
-        """Return float32 [rows, width]; columns that are absent count as missing."""
+    def __call__(self, rows: Any) -> Tensor:
+        """Return float32 [rows, width] of a DataFrame, or of a list of rows; columns that are absent are missing."""
+        import pandas as pd
+
+        table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
         return torch.from_numpy(np.concatenate([_numbers(column, table) for column in self.columns], axis=1))
 
 
@@ -371,8 +374,8 @@ class PixelInputs(_MaskedLayer):
         """Return how many channels images have."""
         return len(self.mean)
 
-    def __call__(self, images: np.ndarray) -> Tensor:
-        """Return the images as a network takes them."""
+    def __call__(self, images: Any) -> Tensor:
+        """Return images, an array or a list, as a network takes them."""
         pixels = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255
         mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.mean, self.spread))
         return ((pixels - mean) / spread).contiguous()

@@ -181,7 +181,7 @@ class Run:
         return width
 
     def inputs(self, values: Any) -> Tensor:
-        """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
+        """Return the inputs of new values, a list: texts, uint8 images [height, width, channels], or rows by column."""
         return self.preparation(values)
 
     def predict(self, values: Any) -> np.ndarray:

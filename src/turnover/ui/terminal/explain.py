@@ -178,13 +178,11 @@ def image_query(run: Run, file: Path) -> Queries:
     except DataFileError as error:
         missing = "there is no such file" if not file.exists() else str(error)
         raise DataFileError(f"{str(file)!r} cannot be opened as an image: {missing}. Give a png or jpg.") from error
-    return Queries(run.inputs(pixels[None]), [pixels], [file.name], [None])
+    return Queries(run.inputs([pixels]), [pixels], [file.name], [None])
 
 
 def _table_query(run: Run, query: str) -> tuple[Queries, str]:
     """Return new cells of a table, and which are missing or not known from training."""
-    import pandas as pd
-
     how = run.preparation
     assert isinstance(how, ColumnInputs)
     cells, known = _cells(query), [column.name for column in how.columns]
@@ -203,7 +201,7 @@ def _table_query(run: Run, query: str) -> tuple[Queries, str]:
     ]
     notes = [f"Not given, and treated as missing: {', '.join(missing)}."] if missing else []
     notes += [f"Not seen in training, and treated as other: {', '.join(new)}."] if new else []
-    return Queries(run.inputs(pd.DataFrame([cells])), [cells], ["your row"], [None]), " ".join(notes)
+    return Queries(run.inputs([cells]), [cells], ["your row"], [None]), " ".join(notes)
 
 
 def _cells(query: str) -> dict[str, Any]:

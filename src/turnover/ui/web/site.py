@@ -174,7 +174,7 @@ class Site:
             self._detail = "the rows are looked at."
             self.errors  # noqa: B018 - computed once, and kept
             self._detail = "the model is being loaded."
-            run.predict(run.rows.values[:1] if run.kind != "table" else run.rows.values.iloc[:1])
+            run.predict([run.examples.value(0)])
             self._detail = "the training rows are compared with each other; this is done once."
             self._explained(run.x[:1], run.examples.value(0), None, ALL, 1)
         except TurnOverError as error:
@@ -377,14 +377,7 @@ class Site:
     def _answer(self, value: Any, row: dict[str, Any] | None, examples_of: str, k: int, **shown: Any) -> dict[str, Any]:
         """Return the prediction of a value, the examples behind it, and how the value is shown."""
         began, run = time.perf_counter(), self.run
-        if row is not None:
-            x = run.x[row["row"] : row["row"] + 1]
-        elif run.kind == "table":
-            import pandas as pd
-
-            x = run.inputs(pd.DataFrame([value]))
-        else:
-            x = run.inputs(value[None] if run.kind == "image" else [value])
+        x = run.inputs([value]) if row is None else run.x[row["row"] : row["row"] + 1]
         answer = self._explained(x, value, row, examples_of, k).as_dict()
         answer |= answer.pop("items")[0]
         for example in (*answer["supporting"], *answer["opposing"]):
