@@ -3,7 +3,7 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from torch import nn
@@ -29,9 +29,9 @@ def join(prefix: str, path: str) -> str:
     return f"{prefix}.{path}" if prefix and path else prefix or path
 
 
-def is_within(path: str, containers: Collection[str]) -> bool:
+def is_within(path: str, containers: Sequence[str]) -> bool:
     """Tell whether a path is one of the containers or lies inside one."""
-    return any(path == container or path.startswith(f"{container}.") for container in containers)
+    return f"{path}.".startswith(tuple([f"{container}." for container in containers]))
 
 
 def listed(paths: Sequence[str], most: int = _SHOWN) -> str:
@@ -50,7 +50,7 @@ def exchange(root: nn.Module, old: nn.Module, new: nn.Module) -> None:
 
 def has_own_parameters(module: nn.Module) -> bool:
     """Tell whether a module has parameters that are its own, and not of a module within."""
-    return any(True for _ in module.parameters(recurse=False))
+    return next(module.parameters(recurse=False), None) is not None
 
 
 def gathers_statistics(module: nn.Module, model: nn.Module) -> bool:
@@ -82,24 +82,16 @@ def width_of(module: nn.Module) -> int | None:
 def is_transposed_linear(module: nn.Module) -> bool:
     """Tell whether a module is the `Conv1D` of Hugging Face: a linear layer with its weight [inputs, outputs]."""
     weight = getattr(module, "weight", None)
-    width = getattr(module, "nf", None)
-    return type(module).__name__ == "Conv1D" and weight is not None and tuple(weight.shape[1:]) == (width,)
+    known = type(module).__name__ == "Conv1D" and weight is not None
+    return known and tuple(weight.shape[1:]) == (getattr(module, "nf", None),)
 
 
 def is_vector_norm(module: nn.Module) -> bool:
     """Tell whether a module of another library normalizes as nn.RMSNorm does, one number per unit (LlamaRMSNorm)."""
+    if not type(module).__name__.endswith("RMSNorm") or module._modules:
+        return False
     own = list(module.parameters(recurse=False))
-    leaf = not any(True for _ in module.children())
-    return type(module).__name__.endswith("RMSNorm") and leaf and len(own) == 1 and own[0].dim() == 1
-
-
-def compiled_in(model: nn.Module) -> list[str]:
-    """Return the paths of all modules that were compiled: they may not see a hook that comes later."""
-    return [
-        path or "(the model)"
-        for path, module in model.named_modules()
-        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-    ]
+    return len(own) == 1 and own[0].dim() == 1
 
 
 UNINITIALIZED = (
@@ -107,27 +99,34 @@ UNINITIALIZED = (
 )
 
 
+def compiled_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules that were compiled: they may not see a hook that comes later."""
+    found = []
+    for path, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            found.append(path or "(the model)")
+    return found
+
+
 def lazy_in(model: nn.Module) -> list[str]:
     """Return the paths of all modules (nn.LazyLinear, …) whose parameters or statistics get their shapes by running."""
-    return [
-        path or "(the model)"
-        for path, module in model.named_modules()
-        if any(is_lazy(own) for own in (*module._parameters.values(), *module._buffers.values()) if own is not None)
-    ]
+    found = []
+    for path, module in model.named_modules():
+        if True in map(is_lazy, (*module._parameters.values(), *module._buffers.values())):
+            found.append(path or "(the model)")
+    return found
 
 
 def quantized_in(model: nn.Module) -> list[str]:
     """Return the paths of all modules whose weights are packed into a few bits."""
-    packed = [path for path, module in model.named_modules() if _is_quantized(module)]
-    return [path for path in packed if path.rpartition(".")[0] not in packed]
-
-
-def _is_quantized(module: nn.Module) -> bool:
-    if "quantized" in type(module).__module__.split("."):
-        return True
-    # torch's own layers and those derived from them hold plain floating-point weights unless something packed them.
-    weight = module._parameters.get("weight")
-    return weight is not None and not is_lazy(weight) and not weight.is_floating_point()
+    packed: list[str] = []
+    for path, module in model.named_modules():
+        # torch's own layers and those derived from them hold plain floating-point weights unless something packed them.
+        weight = module._parameters.get("weight")
+        integers = weight is not None and not is_lazy(weight) and not weight.is_floating_point()
+        if (integers or "quantized" in type(module).__module__.split(".")) and not is_within(path, packed):
+            packed.append(path)
+    return packed
 
 
 # Attention layers often hold an nn.Dropout just to read its `p`. Replacing such a module would change nothing but lose

@@ -49,41 +49,41 @@ class Choice:
 def choose_sites(model: nn.Module, at: At, keep: float) -> Choice:
     """Return the sites for `at`; all problems are collected, none is raised."""
     problems: list[str] = []
-    chosen: dict[str, Dim | None] = {}
     never_called: list[str] = []
     modules = dict(model.named_modules())
-    if at is None:
-        dropouts = [path for path, module in modules.items() if isinstance(module, _DROPOUTS)]
-        never_called = [path for path in dropouts if not is_called(model, path)]
-        chosen = {path: None for path in dropouts if path not in never_called}
-    else:
-        _match(model, at, chosen, problems)
+    chosen = {} if at is None else _matching(model, at, problems)
     for path, module in modules.items():
         if isinstance(module, TurnOverDropout):
             chosen.setdefault(path, None)
+        elif at is None and isinstance(module, _DROPOUTS):
+            if is_called(model, path):
+                chosen[path] = None
+            else:
+                never_called.append(path)
     if not chosen and not problems:
-        problems.append(_nothing_to_mask(model, never_called))
+        skipped = f" ({listed(never_called)} are read as numbers and never called)" if never_called else ""
+        problems.append(
+            f"the model has no nn.Dropout that is called as a module{skipped} and no TurnOverDropout. "
+            f"Name the modules to mask: at=[...], for example {listed(_maskable(model))}."
+        )
     # In the order of the model, so that the same sites asked for in another order are the same recipe.
-    sites = tuple(_site(model, path, chosen[path], keep) for path in modules if path in chosen)
-    return Choice(sites, tuple(problems), tuple(never_called))
+    sites = [_site(model, path, chosen[path], keep) for path in modules if path in chosen]
+    return Choice(tuple(sites), tuple(problems), tuple(never_called))
 
 
-def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: list[str]) -> None:
-    """Fill `chosen` with the modules that the patterns name."""
-    patterns: list[tuple[str, Dim | None]]
-    if isinstance(at, Mapping):
-        patterns = list(at.items())
-    else:
-        given: list[Any] = list(at or ()) if isinstance(at, Iterable) and not isinstance(at, str) else [at]
-        patterns = [(pattern, None) for pattern in given]
-    if not patterns:
+def _matching(model: nn.Module, at: Any, problems: list[str]) -> dict[str, Dim | None]:
+    """Return the modules that the patterns name, and what units they are told to have."""
+    given = list(at) if isinstance(at, Iterable) and not isinstance(at, str) else [at]
+    if not given:
         problems.append(
             "`at` is empty. Name the modules to mask, or leave `at` out to replace every nn.Dropout. "
             f"Modules that could be masked: {listed(_maskable(model))}."
         )
-    by_identity = {id(module): path for path, module in model.named_modules()}
-    everywhere = {path: by_identity[id(module)] for path, module in model.named_modules(remove_duplicate=False) if path}
-    for pattern, dim in patterns:
+    first = {id(module): path for path, module in model.named_modules()}
+    everywhere = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
+    chosen: dict[str, Dim | None] = {}
+    for pattern in given:
+        dim = at[pattern] if isinstance(at, Mapping) else None
         if not isinstance(pattern, str):
             problems.append(
                 f"`at` must hold module paths, got {pattern!r}. Give strings: at=['fc1', 'encoder.*.linear1']."
@@ -97,15 +97,15 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
         if not matching:
             problems.append(_no_match(model, pattern, list(everywhere)))
         for path in matching:
-            module = model.get_submodule(path)
-            if isinstance(module, _NEVER_CALLED):
-                inside = [p for p in _maskable(model) if p.startswith(path + ".")]
+            if isinstance(everywhere[path], _NEVER_CALLED):
+                inside = [inner for inner in _maskable(model) if inner.startswith(f"{path}.")]
                 problems.append(
-                    f"{path!r} is a {type(module).__name__}, which is never called itself. "
+                    f"{path!r} is a {type(everywhere[path]).__name__}, which is never called itself. "
                     f"Name modules inside it: {listed(inside)}."
                 )
             else:
-                chosen[everywhere[path]] = dim
+                chosen[first[id(everywhere[path])]] = dim
+    return chosen
 
 
 def _fits(parts: list[str], globs: list[str]) -> bool:
@@ -119,27 +119,15 @@ def _fits(parts: list[str], globs: list[str]) -> bool:
 
 def _no_match(model: nn.Module, pattern: str, paths: list[str]) -> str:
     near = difflib.get_close_matches(pattern, paths, n=3, cutoff=0.6)
-    near += [path for path in paths if _fits(path.split("."), ["**", *pattern.split(".")])][:3]
-    near += [path for path in paths if path.rsplit(".", 1)[-1] == pattern.rsplit(".", 1)[-1]][:3]
+    near += [path for path in paths if path.rpartition(".")[2] == pattern.rpartition(".")[2]][:3]
     hint = f"Near misses: {listed(list(dict.fromkeys(near)))}." if near else f"Modules: {listed(_maskable(model))}."
     return f"at={pattern!r} matches no module. {hint} (* stays within one part of a path, ** crosses parts.)"
 
 
-def _nothing_to_mask(model: nn.Module, never_called: list[str]) -> str:
-    skipped = f" ({listed(never_called)} are read as numbers and never called)" if never_called else ""
-    return (
-        f"the model has no nn.Dropout that is called as a module{skipped} and no TurnOverDropout. "
-        f"Name the modules to mask: at=[...], for example {listed(_maskable(model))}."
-    )
-
-
 def _maskable(model: nn.Module) -> list[str]:
     """Return paths worth suggesting: leaves that make activations."""
-    return [
-        path
-        for path, module in model.named_modules()
-        if path and not any(True for _ in module.children()) and not isinstance(module, nn.Flatten | nn.Identity)
-    ]
+    leaves = [(path, module) for path, module in model.named_modules() if path and not module._modules]
+    return [path for path, module in leaves if not isinstance(module, nn.Flatten | nn.Identity)]
 
 
 def _site(model: nn.Module, path: str, dim: Dim | None, keep: float) -> SiteRecipe:
@@ -153,22 +141,16 @@ def _site(model: nn.Module, path: str, dim: Dim | None, keep: float) -> SiteReci
     told = dim is not None or isinstance(module, CHANNELS + FEATURES)
     if dim is None:
         dim = "channels" if isinstance(module, CHANNELS) else "features"
-    batch_first = _batch_first(model, path)
+    # Of the nearest enclosing module that has one; torch's transformer layers keep it in their attention.
+    batch_first: bool | None = None
+    parts = path.split(".") if path else []
+    for end in range(len(parts) + 1):
+        outer = model.get_submodule(".".join(parts[:end]))
+        for owner in (getattr(outer, "self_attn", None), outer):
+            value = getattr(owner, "batch_first", None)
+            batch_first = value if isinstance(value, bool) else batch_first
     batch_dim = 1 if batch_first is False and dim == "features" else 0
     return SiteRecipe(path, place, dim, float(keep), batch_dim, batch_told=batch_first is not None, told=told)
-
-
-def _batch_first(model: nn.Module, path: str) -> bool | None:
-    """Return the batch_first of the nearest enclosing module that has one, the module itself included."""
-    parts = path.split(".") if path else []
-    for end in range(len(parts), -1, -1):
-        module = model.get_submodule(".".join(parts[:end]))
-        # torch's transformer layers keep it in their attention.
-        for owner in (module, getattr(module, "self_attn", None)):
-            value = getattr(owner, "batch_first", None)
-            if isinstance(value, bool):
-                return value
-    return None
 
 
 def mode_problems(mode: str, replicas: int, adapters: object) -> list[str]:
@@ -196,7 +178,9 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
     choice = choose_sites(model, masked if at is None else at, keep)
     # Where all that learns has to be frozen, that is what is wrong, and not an empty `at`.
     problems += choice.problems if masked or at is not None or not problems else []
-    last = _last_layer(model, masked)
+    # The linear layer that makes the outputs: the last to run, else the last that is registered.
+    order = [path for path in Flow(model, masked).order if path in masked]
+    last = next((path for path in reversed(order) if isinstance(modules[path], nn.Linear)), None)
     sites: list[SiteRecipe] = []
     for site in choice.sites:
         module = modules[site.path]
@@ -266,10 +250,3 @@ def _against(model: nn.Module, mode: str) -> Iterator[str]:
                 "of them drops the other trains. Untie them (Hugging Face: config.tie_word_embeddings = False), or "
                 "freeze the weight: requires_grad_(False)."
             )
-
-
-def _last_layer(model: nn.Module, learning: Sequence[str]) -> str | None:
-    """Return the linear layer that makes the outputs: the last to run, else the last that is registered."""
-    order = [path for path in Flow(model, learning).order if path in learning]
-    linear = [path for path in order if isinstance(model.get_submodule(path), nn.Linear)]
-    return linear[-1] if linear else None
