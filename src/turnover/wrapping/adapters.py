@@ -14,7 +14,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +95,7 @@ def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device
     for path in recipe.after:
         module = root.get_submodule(path)
         weight = next(module.parameters())
-        width = output_width(module)
+        width = _output_width(module)
         assert width is not None  # the plan saw to it
         adapter = Adapter(
             width,
@@ -136,7 +136,7 @@ def take_input(module: nn.Module) -> bool:
     return True
 
 
-def output_width(module: nn.Module) -> int | None:
+def _output_width(module: nn.Module) -> int | None:
     """Return the width of a module's output where its type or an attribute tells."""
     width = width_of(module)
     if width is None:
@@ -209,14 +209,14 @@ def find_blocks(model: nn.Module) -> list[tuple[str, list[str]]]:
     return blocks
 
 
-def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
+def _find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
     """Return the modules with linear layers that stand behind all modules of `after`, on the outermost level.
 
     A Hugging Face model names its backbone; there the head is all that stands beside it.
     """
     backbone = getattr(model, "base_model_prefix", None)
     if isinstance(backbone, str) and backbone and all(path.startswith(f"{backbone}.") for path in after):
-        beside = [name for name, child in model.named_children() if name != backbone and has_linear(child)]
+        beside = [name for name, child in model.named_children() if name != backbone and _has_linear(child)]
         if beside:
             return beside
     prefix = ""
@@ -227,14 +227,13 @@ def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
         if not inside:
             return []
         behind = names[names.index(inside[-1]) + 1 :]
-        head = [join(prefix, name) for name in behind if has_linear(container.get_submodule(name))]
+        head = [join(prefix, name) for name in behind if _has_linear(container.get_submodule(name))]
         if head or len(inside) > 1:
             return head
         prefix = join(prefix, inside[0])
 
 
-@dataclass(frozen=True)
-class OutputLayers:
+class OutputLayers(NamedTuple):
     """Paths of the linear layers of a head: whose inputs to mask, and whose outputs no mask covers."""
 
     masked: tuple[str, ...]
@@ -259,7 +258,7 @@ def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:
     return OutputLayers(paths, paths, paths)
 
 
-def has_linear(module: nn.Module) -> bool:
+def _has_linear(module: nn.Module) -> bool:
     """Tell whether a module is or holds a linear layer."""
     return any(isinstance(part, nn.Linear) for part in module.modules())
 
@@ -321,14 +320,14 @@ def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At) -> 
     if adapters is None:
         return AdapterPlan(model, at)
     options = adapters if isinstance(adapters, Adapters) else Adapters(size=adapters)
-    problems = [*_bad_options(options), *_bad_model(model)]
+    problems = list(_problems(model, options))
     blocks = [] if options.after is not None else find_blocks(model)
     after = _after(model, options, blocks, problems)
     head = _head(model, options, after, problems) if after else []
-    if problems:
-        return AdapterPlan(model, at, None, tuple(problems))
-    layers = output_layers(model, head)
-    problems += _bad_head(model, head, layers.masked)
+    layers = OutputLayers((), (), ())
+    if not problems:
+        layers = output_layers(model, head)
+        problems += _bad_head(model, head, layers.masked)
     if problems:
         return AdapterPlan(model, at, None, tuple(problems))
     recipe = AdapterRecipe(
@@ -341,38 +340,92 @@ def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At) -> 
         frozen=() if options.head_bias else tuple(_biases(model, layers.open)),
         norms=options.norms,
     )
-    placed = _skeleton(model)
+    # A copy of the modules on the same storage, whose parameters can be frozen without those of the model.
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
+    for parameter in model.parameters():
+        if not is_lazy(parameter):
+            memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
+    placed = copy.deepcopy(model, memo)
     put_adapters(placed, recipe, device="meta")
-    notes = tuple(_notes(placed, recipe, blocks))
-    return AdapterPlan(placed, _sites(recipe, at), recipe, (), notes)
+    sites: dict[str, Dim | None] = {bottleneck_of(path): "features" for path in recipe.after}
+    sites |= {input_of(path): "features" for path in recipe.inputs}
+    if at is not None:
+        sites |= dict(at) if isinstance(at, Mapping) else dict.fromkeys([at] if isinstance(at, str) else at)
+    return AdapterPlan(placed, sites, recipe, (), tuple(_notes(placed, recipe, [kind for kind, _ in blocks])))
+
+
+def _problems(model: nn.Module, options: Adapters) -> Iterator[str]:
+    """Yield what is wrong with the options, and what stands against adapters in this model wherever they would go."""
+    if isinstance(options.size, bool) or not isinstance(options.size, int) or options.size < _FEWEST_UNITS:
+        yield (
+            f"`adapters` must be an integer >= {_FEWEST_UNITS}, the number of bottleneck units, got {options.size!r}. "
+            "Give adapters=64; of one unit a mask keeps all or nothing."
+        )
+    if options.activation not in ACTIVATIONS:
+        yield f"activation={options.activation!r} is unknown to adapters. Give 'gelu' or 'relu'."
+    if options.after is not None and options.layers is not None:
+        yield "Adapters(after=..., layers=...): `after` names the modules, `layers` the blocks. Give one of them."
+    if present := adapters_in(model):
+        yield (
+            f"the model has adapters already ({listed(present)}). Start from the base, or mask those that "
+            f"are there: turnover.wrap(model, at=['**.{NAME}.activation', '**.{INPUT}'])."
+        )
+    if getattr(model, "peft_config", None) or any(hasattr(module, "lora_A") for module in model.modules()):
+        yield (
+            "the model has PEFT adapters already. Mask those: turnover.wrap(model, "
+            "at=turnover.integrations.lora_sites(model)), or start from the base."
+        )
+    if packed := quantized_in(model):
+        yield (
+            f"{listed(packed)}: quantized already, so no gradient flows through to the adapters below. "
+            "Load the weights in float32 or bfloat16, wrap the model, and quantize nothing."
+        )
 
 
 def _after(
     model: nn.Module, options: Adapters, blocks: Sequence[tuple[str, list[str]]], problems: list[str]
 ) -> list[str]:
     """Return the modules to put adapters after."""
-    if options.after is None:
-        if not blocks:
-            problems.append(
-                f"no transformer blocks were recognized in this {type(model).__name__}. {_BY_HAND}, for example of "
-                f"{listed(_linears(model))}."
-            )
-            return []
-        numbers = _block_numbers(options.layers, len(blocks), problems)
-        after = [end for number in numbers for end in blocks[number][1]]
-    else:
-        modules = dict(model.named_modules())
-        given = [options.after] if isinstance(options.after, str) else list(options.after)
-        if not given:
+    if options.after is not None:
+        after = _named(model, options.after, "after", problems)
+        if not after and not problems:
             problems.append(f"Adapters(after=[]) names no module. {_BY_HAND}.")
-        unknown = [path for path in given if path not in modules or not path]
-        problems += [
-            f"Adapters(after=...) must name modules of this model, got {path!r}. {_near(model, path)}"
-            for path in unknown
-        ]
-        after = [path for path in modules if path in given and path not in unknown]
-    problems += [problem for path in after for problem in _bad_place(model, path)]
+    elif blocks:
+        after = [end for number in _block_numbers(options.layers, len(blocks), problems) for end in blocks[number][1]]
+    else:
+        problems.append(
+            f"no transformer blocks were recognized in this {type(model).__name__}. {_BY_HAND}, for example of "
+            f"{listed(_linears(model))}."
+        )
+        return []
+    for path in after:
+        module = model.get_submodule(path)
+        if not is_called(model, path):
+            parent = path.rpartition(".")[0]
+            problems.append(
+                f"{path!r} is never called as a module: {parent!r} only reads its weights. Use "
+                f"Adapters(after=[{parent!r}, ...])."
+            )
+        elif _output_width(module) is None or next(module.parameters(), None) is None:
+            problems.append(
+                f"Adapters(after=...): how wide the output of {path!r} ({type(module).__name__}) is cannot be told. "
+                f"Name an nn.Linear: {listed(_linears(model))}."
+            )
+        if hasattr(module, NAME) and not isinstance(getattr(module, NAME), Adapter):
+            problems.append(f"{path!r} has an attribute {NAME!r} of its own. {_BY_HAND} that have none.")
     return after
+
+
+def _named(model: nn.Module, paths: str | Sequence[str], option: str, problems: list[str]) -> list[str]:
+    """Return the modules that an option names, in the order of the model."""
+    given = [paths] if isinstance(paths, str) else list(paths)
+    modules = [path for path, _ in model.named_modules() if path]
+    for path in given:
+        if path not in modules:
+            close = difflib.get_close_matches(str(path), modules, n=3)
+            hint = f"Near misses: {listed(close)}." if close else f"Linear layers: {listed(_linears(model))}."
+            problems.append(f"Adapters({option}=...) must name modules of this model, got {path!r}. {hint}")
+    return [path for path in modules if path in given]
 
 
 def _block_numbers(layers: Any, count: int, problems: list[str]) -> Sequence[int]:
@@ -390,145 +443,63 @@ def _block_numbers(layers: Any, count: int, problems: list[str]) -> Sequence[int
 
 def _head(model: nn.Module, options: Adapters, after: Sequence[str], problems: list[str]) -> list[str]:
     """Return the paths of the modules that learn beside the adapters."""
+    linears = listed(_linears(model)[::-1])
     if options.head is None:
-        head = find_head(model, after)
+        head = _find_head(model, after)
         if not head:
             problems.append(
                 f"no output layer was found behind {after[-1]!r}. Name it: Adapters(head='path'), for example of "
-                f"{listed(_linears(model)[::-1])}; for adapters alone: Adapters(head=())."
+                f"{linears}; for adapters alone: Adapters(head=())."
             )
         return head
-    given = [options.head] if isinstance(options.head, str) else list(options.head)
-    modules = dict(model.named_modules())
-    for path in given:
-        if path not in modules or not path:
-            problems.append(f"Adapters(head=...) must name modules of this model, got {path!r}. {_near(model, path)}")
-        elif not has_linear(modules[path]):
+    head = _named(model, options.head, "head", problems)
+    for path in head:
+        if not _has_linear(model.get_submodule(path)):
             problems.append(
-                f"Adapters(head=...): {path!r} ({type(modules[path]).__name__}) holds no nn.Linear whose input could "
-                f"be masked. Linear layers: {listed(_linears(model)[::-1])}."
+                f"Adapters(head=...): {path!r} ({type(model.get_submodule(path)).__name__}) holds no nn.Linear whose "
+                f"input could be masked. Linear layers: {linears}."
             )
         elif any(is_within(place, [path]) for place in after):
             problems.append(
                 f"Adapters(head=...): {path!r} holds modules that get adapters; all of it would learn. Name the output "
-                f"layer alone: {listed(_linears(model)[::-1])}."
+                f"layer alone: {linears}."
             )
-    return [path for path in modules if path in given]
-
-
-def _bad_options(options: Adapters) -> Iterator[str]:
-    """Yield what is wrong with the options."""
-    if isinstance(options.size, bool) or not isinstance(options.size, int) or options.size < _FEWEST_UNITS:
-        yield (
-            f"`adapters` must be an integer >= {_FEWEST_UNITS}, the number of bottleneck units, got {options.size!r}. "
-            "Give adapters=64; of one unit a mask keeps all or nothing."
-        )
-    if options.activation not in ACTIVATIONS:
-        yield f"activation={options.activation!r} is unknown to adapters. Give 'gelu' or 'relu'."
-    if options.after is not None and options.layers is not None:
-        yield "Adapters(after=..., layers=...): `after` names the modules, `layers` the blocks. Give one of them."
-
-
-def _bad_model(model: nn.Module) -> Iterator[str]:
-    """Yield what stands against adapters in this model, wherever they would go."""
-    if adapters_in(model):
-        yield (
-            f"the model has adapters already ({listed(adapters_in(model))}). Start from the base, or mask those that "
-            f"are there: turnover.wrap(model, at=['**.{NAME}.activation', '**.{INPUT}'])."
-        )
-    if getattr(model, "peft_config", None) or any(hasattr(module, "lora_A") for module in model.modules()):
-        yield (
-            "the model has PEFT adapters already. Mask those: turnover.wrap(model, "
-            "at=turnover.integrations.lora_sites(model)), or start from the base."
-        )
-    if quantized_in(model):
-        yield (
-            f"{listed(quantized_in(model))}: quantized already, so no gradient flows through to the adapters below. "
-            "Load the weights in float32 or bfloat16, wrap the model, and quantize nothing."
-        )
-
-
-def _bad_place(model: nn.Module, path: str) -> Iterator[str]:
-    """Yield why no adapter can go after a module."""
-    module = model.get_submodule(path)
-    if not is_called(model, path):
-        parent = path.rpartition(".")[0]
-        yield (
-            f"{path!r} is never called as a module: {parent!r} only reads its weights. Use "
-            f"Adapters(after=[{parent!r}, ...])."
-        )
-    elif output_width(module) is None or next(module.parameters(), None) is None:
-        yield (
-            f"Adapters(after=...): how wide the output of {path!r} ({type(module).__name__}) is cannot be told. "
-            f"Name an nn.Linear: {listed(_linears(model))}."
-        )
-    if hasattr(module, NAME) and not isinstance(getattr(module, NAME), Adapter):
-        yield f"{path!r} has an attribute {NAME!r} of its own. {_BY_HAND} that have none."
+    return head
 
 
 def _bad_head(model: nn.Module, head: Sequence[str], masked: Sequence[str]) -> Iterator[str]:
     """Yield what stands against these output layers: weights that the frozen model has too, masks that are there."""
     named = list(model.named_parameters(remove_duplicate=False))
-    inside = {parameter: name for name, parameter in named if any(name.startswith(f"{path}.") for path in head)}
+    inside = {parameter: name for name, parameter in named if is_within(name, head)}
     for name, parameter in named:
-        if parameter in inside and not any(name.startswith(f"{path}.") for path in head):
+        if parameter in inside and not is_within(name, head):
             yield (
                 f"{inside[parameter]!r} is tied to {name!r}: to train the output layer would train the frozen model, "
                 "which no mask covers. Untie them first (Hugging Face: config.tie_word_embeddings = False), or train "
                 "adapters alone: Adapters(head=())."
             )
-    named_inputs = [path for path in masked if hasattr(model.get_submodule(path), INPUT)]
-    if named_inputs:
-        yield f"{listed(named_inputs)} has its input masked already. Start from the base."
+    if masked_already := [path for path in masked if hasattr(model.get_submodule(path), INPUT)]:
+        yield f"{listed(masked_already)} has its input masked already. Start from the base."
 
 
 def _linears(model: nn.Module) -> list[str]:
-    """Return the linear layers that are called as modules, for suggestions."""
     return [path for path, module in model.named_modules() if isinstance(module, nn.Linear) and is_called(model, path)]
-
-
-def _near(model: nn.Module, path: str) -> str:
-    """Return what may have been meant by a path that names no module."""
-    close = difflib.get_close_matches(str(path), [name for name, _ in model.named_modules() if name], n=3)
-    return f"Near misses: {listed(close)}." if close else f"Linear layers: {listed(_linears(model))}."
 
 
 def _biases(model: nn.Module, paths: Sequence[str]) -> list[str]:
     return [f"{path}.bias" for path in paths if model.get_submodule(path)._parameters.get("bias") is not None]
 
 
-def _skeleton(model: nn.Module) -> nn.Module:
-    """Return a copy of the modules on the same storage, whose parameters can be frozen without those of the model."""
-    memo: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
-    for parameter in model.parameters():
-        if not is_lazy(parameter):
-            memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
-    return copy.deepcopy(model, memo)
-
-
-def _sites(recipe: AdapterRecipe, at: At) -> dict[str, Dim | None]:
-    """Return the sites of the adapters and output layers, and those that the user names beside them."""
-    own: dict[str, Dim | None] = {bottleneck_of(path): "features" for path in recipe.after}
-    own |= {input_of(path): "features" for path in recipe.inputs}
-    if at is None:
-        return own
-    if isinstance(at, Mapping):
-        return own | dict(at)
-    return own | dict.fromkeys([at] if isinstance(at, str) else at)
-
-
-def _notes(placed: nn.Module, recipe: AdapterRecipe, blocks: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
-    kind = f" ({', '.join(dict.fromkeys(kind for kind, _ in blocks))})" if blocks else ""
+def _notes(placed: nn.Module, recipe: AdapterRecipe, kinds: Sequence[str]) -> Iterator[str]:
     count = sum(p.numel() for path in recipe.after for p in placed.get_submodule(f"{path}.{NAME}").parameters())
     head = sum(p.numel() for path in recipe.head for p in placed.get_submodule(path).parameters() if p.requires_grad)
     learns = f"{count:,} parameters in {len(recipe.after)} adapters"
-    if recipe.head:
-        learns += f", {head:,} in {', '.join(recipe.head)}"
-    if recipe.norms:
-        learns += ", and the normalization layers"
+    learns += f", {head:,} in {', '.join(recipe.head)}" if recipe.head else ""
+    learns += ", and the normalization layers" if recipe.norms else ""
+    kind = f" ({', '.join(dict.fromkeys(kinds))})" if kinds else ""
     yield f"adapters of {recipe.size} units{kind}; {learns} learn, everything else is frozen"
-    open_biases = _biases(placed, output_layers(placed, recipe.head).open)
-    head_bias = any(placed.get_parameter(name).requires_grad for name in open_biases)
+    biases = _biases(placed, output_layers(placed, recipe.head).open)
+    head_bias = any(placed.get_parameter(name).requires_grad for name in biases)
     leaking = {"head_bias": head_bias, "bias": recipe.bias, "norms": recipe.norms}
     cures = ", ".join(f"{name}=False" for name, leaks in leaking.items() if leaks)
     if cures:
