@@ -32,6 +32,7 @@ from .tensors import map_tensors, tensors_in
 View = Literal["keep", "flip", "full"]
 VIEWS: tuple[View, ...] = ("keep", "flip", "full")
 KEEP, FLIP, FULL = range(3)
+VIEW_CODES: dict[str, int] = {"keep": KEEP, "flip": FLIP, "full": FULL}
 
 _BYTE = 8
 _BYTE_VALUES = 1 << _BYTE
@@ -39,8 +40,6 @@ _BYTE_VALUES = 1 << _BYTE
 
 def _view_codes(view: Any, rows: int) -> int | Tensor:
     """Return one number for all rows, or int32 numbers [rows] where they differ."""
-    if isinstance(view, str) and view in VIEWS:
-        return VIEWS.index(view)
     if isinstance(view, str) or not isinstance(view, Iterable):
         raise InstancesError(
             f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}."
@@ -53,7 +52,7 @@ def _view_codes(view: Any, rows: int) -> int | Tensor:
             + (f", among them {', '.join(unknown)}" if unknown else "")
             + ". Give 'keep', 'flip' or 'full', or a list with one of them for every id."
         )
-    codes = [VIEWS.index(v) for v in views]
+    codes = [VIEW_CODES[v] for v in views]
     return codes[0] if len(set(codes)) == 1 else torch.tensor(codes, dtype=torch.int32)
 
 
@@ -229,7 +228,8 @@ class Instances:
     null_id: int | None = None
 
     def __init__(self, ids: Tensor, view: View | Sequence[View] | Tensor) -> None:
-        codes = view if isinstance(view, Tensor) else _view_codes(view, len(ids))
+        codes = view if isinstance(view, Tensor) else VIEW_CODES.get(view) if isinstance(view, str) else None
+        codes = _view_codes(view, len(ids)) if codes is None else codes
         self.ids = ids
         self.view = view
         self.shared_view = codes if isinstance(codes, int) else None
@@ -310,13 +310,12 @@ class Instances:
                 "repeat was called before a forward pass in this context. Call the model first: "
                 "outputs = model(x); loss = loss_fn(outputs, now.repeat(y))."
             )
-        counts = {masking.recipe.replicas for masking in self._reached}
-        if len(counts) > 1:
-            raise InstancesError(
-                f"models with {', '.join(map(str, sorted(counts)))} replicas ran in one context. Give each its own."
-            )
-        replicas = 1 if self.shared_view == FULL else counts.pop()
-        if replicas == 1:
+        replicas = next(iter(self._reached)).recipe.replicas
+        for masking in self._reached:
+            if masking.recipe.replicas != replicas:
+                counts = f"{replicas} and with {masking.recipe.replicas} replicas"
+                raise InstancesError(f"models with {counts} ran in one context. Give each its own.")
+        if replicas == 1 or self.shared_view == FULL:
             return rows
         if hasattr(rows, "__len__") and next(tensors_in(rows), None) is None:
             raise InstancesError(
@@ -454,9 +453,9 @@ def attach(root: nn.Module, masking: Masking) -> None:
     """Make a module the root of a wrapped model."""
     root.__dict__[MASKING_ATTRIBUTE] = masking
     masking.root = weakref.ref(root)
-    # Of transformers, or of a class made of one of its own.
-    kinds = {kind for module in root.modules() for kind in type(module).__mro__}
-    masking.hugging_face = "transformers" in {kind.__module__.partition(".")[0] for kind in kinds}
+    for module in root.modules():
+        for kind in type(module).__mro__:  # of transformers, or of a class made of one of its own
+            masking.hugging_face |= kind.__module__.partition(".")[0] == "transformers"
     root.register_buffer(RECIPE_KEY, to_tensor(masking.recipe, masking.learned))
     # Every process has the same recipe; broadcasting it before each pass would only cost time.
     root.__dict__[_DDP_IGNORE] = [*getattr(root, _DDP_IGNORE, []), RECIPE_KEY]
@@ -499,8 +498,9 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         masking.check_buffer(root)
         if masking.root is None:  # of a copy
             masking.root = weakref.ref(root)
-        if root.training and not masking.shared:
-            masking.check_processes()
+        if root.training and not masking.shared and torch.distributed.is_available():
+            if torch.distributed.is_initialized():
+                masking.check_processes()
         active.begin(masking, (root, args, kwargs))
 
 

@@ -32,8 +32,10 @@ from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_bla
 _running: ContextVar[tuple[list[Any], ...]] = ContextVar("turnover_running_models", default=())
 
 
-def begin_model(root: nn.Module) -> None:
-    """Note that a forward pass of a model with replicas begins."""
+def begin_model(root: nn.Module, args: Any = ()) -> None:
+    """Note that a forward pass of a model with replicas begins; a hook of its root."""
+    if torch.compiler.is_dynamo_compiling():
+        return
     outer = _running.get()
     if outer and outer[-1][0] is root:  # it failed and did not end
         outer = outer[:-1]
@@ -119,7 +121,10 @@ _living: "weakref.WeakValueDictionary[int, Masking]" = weakref.WeakValueDictiona
 
 def find_root(model: nn.Module) -> nn.Module | None:
     """Return the module that was wrapped, the model itself or below it (DDP, compile, Lightning); else None."""
-    return next((module for module in model.modules() if MASKING_ATTRIBUTE in module.__dict__), None)
+    for module in model.modules():
+        if MASKING_ATTRIBUTE in module.__dict__:
+            return module
+    return None
 
 
 def masking_of(root: nn.Module) -> "Masking":
@@ -147,7 +152,7 @@ class Masking:
         self._start()
 
     def _start(self) -> None:
-        self.sources = [self.recipe.source(replica) for replica in range(self.recipe.replicas)]
+        self.sources = list(map(self.recipe.source, range(self.recipe.replicas)))
         self.handle = next(_handles)
         self._checked: tuple[Tensor, int] | None = None
         self._streams: dict[tuple[int, int], Stream] = {}
@@ -156,10 +161,9 @@ class Masking:
 
     def _place_batches(self) -> None:
         # Compiled code is made for these and made anew when one changes. What a pass has merely confirmed changes none.
-        self.batch_dims = [
-            site.batch_dim if learned is None else learned
-            for site, learned in zip(self.recipe.sites, self.learned.batch_dims, strict=True)
-        ]
+        self.batch_dims: list[int] = []
+        for site, learned in zip(self.recipe.sites, self.learned.batch_dims, strict=True):
+            self.batch_dims.append(site.batch_dim if learned is None else learned)
 
     def learn_batch_dim(self, index: int, batch_dim: int) -> None:
         """Keep the batch dimension that was found at a site."""
@@ -190,11 +194,13 @@ class Masking:
                 other_width = self.learned.widths[index]
                 if other_width is not None and index not in known and other.replicated == site.recipe.replicated:
                     widths.setdefault(index, other_width)
+        streams: list[Stream] = []
         for key in widths.items():
             if key not in self._streams:
                 other = self.recipe.sites[key[0]]
                 self._streams[key] = Stream(other.path, key[1], other.keep)
-        words = joint_words(self.sources[: site.replicas], ids, [self._streams[key] for key in widths.items()])
+            streams.append(self._streams[key])
+        words = joint_words(self.sources[: site.replicas], ids, streams)
         return dict(zip(widths, words, strict=True))
 
     def check_processes(self) -> None:

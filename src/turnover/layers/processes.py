@@ -44,14 +44,18 @@ def is_sharded(model: nn.Module) -> bool:
     Raises:
         ModelError: nothing here can gather them: ZeRO stage 3 has them, or what was sharded is around the model.
     """
-    if any(hasattr(parameter, _ZERO3) for parameter in model.parameters()):
+    zero3 = spread = False
+    for parameter in model.parameters():
+        zero3 = zero3 or hasattr(parameter, _ZERO3)
+        spread = spread or hasattr(parameter, "full_tensor")
+    if zero3:
         raise ModelError(
             "DeepSpeed's ZeRO stage 3 spreads the weights of this model over processes, and only DeepSpeed can gather "
             "them. Use ZeRO stage 2, or torch.distributed.fsdp.fully_shard; or let DeepSpeed write whole weights "
             "(save_16bit_model, zero_to_fp32.py) and load_state_dict them into a wrapped model of one process."
         )
     # After a forward pass without a backward pass the outermost module may hold whole tensors for a while.
-    if any(map(_is_shard, model.modules())) or any(hasattr(p, "full_tensor") for p in model.parameters()):
+    if spread or any(map(_is_shard, model.modules())):
         return True
     if any(map(is_managed, model.modules())):
         raise ModelError(

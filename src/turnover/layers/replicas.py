@@ -167,7 +167,7 @@ def _owner(module: nn.Module, name: str) -> nn.Module:
 def _fast_way(module: nn.Module) -> str | None:
     """Return the fast way for a module of exactly this type without hooks of its own, else None."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
-    if any(hooks) or any(True for _ in module.children()):
+    if any(hooks) or module._modules:
         return None
     if type(module) is nn.Linear:
         return "linear"
@@ -179,21 +179,17 @@ def _fast_way(module: nn.Module) -> str | None:
 def _linear(module: Replicated, x: Tensor, replicas: int, expands: bool) -> Tensor:
     weight: Tensor = module.weight
     bias: Tensor | None = module._parameters.get("bias")
+    shape = [replicas * len(x) if expands else len(x), *x.shape[1:-1], -1]
     if expands:
-        every = scaled_gradient(x, 1 / replicas).expand(replicas, *x.shape)
-        return _products(every.flatten(1, -2), weight, bias).view(replicas * len(x), *x.shape[1:-1], -1)
-    return _products(x.reshape(replicas, -1, x.shape[-1]), weight, bias).view(*x.shape[:-1], -1)
-
-
-def _products(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return [replicas, rows, out] for rows [replicas, rows, in]."""
+        x = scaled_gradient(x, 1 / replicas).expand(replicas, *x.shape)
+    rows = x.reshape(replicas, -1, x.shape[-1])
     device = rows.device.type
     if torch.is_autocast_enabled(device) and rows.dtype != torch.float64:
         # Autocast does not reach the backward pass of a Function: as in nn.Linear, all of it is cast before.
         dtype = torch.get_autocast_dtype(device)
         rows, weight, bias = rows.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     products: Tensor = _Products.apply(rows, weight)  # pyright: ignore[reportAssignmentType]
-    return products if bias is None else products + bias.unsqueeze(1)
+    return (products if bias is None else products + bias.unsqueeze(1)).view(shape)
 
 
 class _Products(torch.autograd.Function):
@@ -264,7 +260,7 @@ def replicas_of(root: nn.Module) -> int:
 def attach_replicas(root: nn.Module, replicas: int, *, expand_inputs: bool = False) -> None:
     """Make a module the root of a model with replicas; its expansion points are in place, or its inputs are one."""
     root.__dict__[_ATTRIBUTE] = replicas
-    root.register_forward_pre_hook(_begin)
+    root.register_forward_pre_hook(begin_model)
     if expand_inputs:
         root.register_forward_pre_hook(_expand_inputs, with_kwargs=True)
     root.register_forward_hook(_finish)
@@ -274,12 +270,7 @@ def detach_replicas(root: nn.Module) -> None:
     """Undo `attach_replicas`."""
     root.__dict__.pop(_ATTRIBUTE, None)
     for hooks in (root._forward_pre_hooks, root._forward_hooks):
-        remove_hooks(hooks, lambda hook: hook in (_begin, _expand_inputs, _finish))
-
-
-def _begin(root: nn.Module, args: tuple[Any, ...]) -> None:
-    if not torch.compiler.is_dynamo_compiling():
-        begin_model(root)
+        remove_hooks(hooks, lambda hook: hook in (begin_model, _expand_inputs, _finish))
 
 
 def _expand_inputs(
@@ -302,17 +293,14 @@ def _expand_inputs(
 
 
 def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-    joined = _finished(root, output)
-    return map_tensors(joined, Tensor.clone) if is_managed(root) else joined
-
-
-def _finished(root: nn.Module, output: Any) -> Any:
-    replicas = replicas_of(root)
+    replicas = root.__dict__[_ATTRIBUTE]
     if not torch.compiler.is_dynamo_compiling():
-        return _joined(output, replicas, end_model())
-    if root.training:  # compiled training is in keep view; asking for the view would break the graph
-        return map_tensors(output, lambda x: scaled_gradient(x, replicas))
-    return _joined_untraced(output, replicas, None)
+        output = _joined(output, replicas, end_model())
+    elif root.training:  # compiled training is in keep view; asking for the view would break the graph
+        output = map_tensors(output, lambda x: scaled_gradient(x, replicas))
+    else:
+        output = _joined_untraced(output, replicas, None)
+    return map_tensors(output, Tensor.clone) if is_managed(root) else output
 
 
 def _joined(output: Any, replicas: int, trunk_rows: int | None) -> Any:

@@ -146,7 +146,8 @@ def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, s
     # The last digit is a one. From there to the first, a fair bit decides unless it ties with the
     # digit.
     for place in range(len(digits) - 1, -1, -1):
-        fair = stream_words(first, second, counters + signed(place * step * COUNTER_STRIDE))
+        places = counters + signed(place * step * COUNTER_STRIDE) if place else counters
+        fair = stream_words(first, second, places)
         combine = torch.bitwise_or if digits[place] == "1" else torch.bitwise_and
         result = fair if result is None else combine(result, fair)
     assert result is not None

@@ -118,22 +118,23 @@ def joint_words(sources: Sequence[MaskSource], ids: Tensor, streams: Sequence[St
     if len(seeds) < len(sources):
         by_source = [source.words(ids, streams) for source in sources]
         return [torch.cat(parts) for parts in zip(*by_source, strict=True)]
+    groups: dict[float, tuple[list[int], list[tuple[int, str, int]]]] = {}
+    for place, stream in enumerate(streams):
+        places, sites = groups.setdefault(stream.keep, ([], []))
+        places.append(place)
+        sites += [(seed, stream.site, stream.width) for seed in seeds]
     low, high = id_words(ids)
-    results: dict[int, Tensor] = {}
-    for keep in dict.fromkeys(stream.keep for stream in streams):
-        members = [place for place, stream in enumerate(streams) if stream.keep == keep]
-        sites = tuple((seed, streams[place].site, streams[place].width) for place in members for seed in seeds)
-        keys, site_of_word, counters, sizes = _layout(sites, ids.device)
+    results = [low] * len(streams)  # every place is filled below
+    for keep, (places, sites) in groups.items():
+        keys, site_of_word, counters, sizes = _layout(tuple(sites), ids.device)
         first, second = instance_keys(low.unsqueeze(1), high.unsqueeze(1), keys)
         if len(sizes) > 1:
             first, second = first[:, site_of_word], second[:, site_of_word]
-        words = biased_words(keep, first, second, counters)
-        parts = words.split_with_sizes([len(seeds) * size for size in sizes[:: len(seeds)]], dim=1)
-        for place, part in zip(members, parts, strict=True):
-            if len(seeds) > 1:  # [ids, seeds * words] -> [seeds * ids, words]
-                part = part.view(len(ids), len(seeds), -1).transpose(0, 1).reshape(len(seeds) * len(ids), -1)
-            results[place] = part
-    return [results[place] for place in range(len(streams))]
+        parts = biased_words(keep, first, second, counters).split_with_sizes(sizes, dim=1)
+        for number, place in enumerate(places):
+            own = parts[number * len(seeds) : (number + 1) * len(seeds)]
+            results[place] = own[0] if len(own) == 1 else torch.cat(own)
+    return results
 
 
 @lru_cache(maxsize=64)
@@ -143,10 +144,12 @@ def _layout(sites: tuple[tuple[int, str, int], ...], device: torch.device) -> tu
     The key words [8, sites]; for each word its site, and its number within the site * DIGITS * COUNTER_STRIDE; and how
     many words each site has.
     """
-    keys = [key_words(Counter.kind, seed, site) for seed, site, _ in sites]
-    sizes = [words_for(width) for _, _, width in sites]
-    number = np.concatenate([np.arange(size, dtype=np.uint32) for size in sizes])
-    counters = (number * np.uint32(DIGITS * COUNTER_STRIDE % 2**32)).view(np.int32)
+    keys, sizes, numbers = list[list[int]](), list[int](), list[int]()
+    for seed, site, width in sites:
+        keys.append(key_words(Counter.kind, seed, site))
+        sizes.append(words_for(width))
+        numbers += range(sizes[-1])
+    counters = (np.array(numbers, np.uint32) * np.uint32(DIGITS * COUNTER_STRIDE % 2**32)).view(np.int32)
     site_of_word = np.repeat(np.arange(len(sizes)), sizes)
     # The tables outlive this call: made under inference mode they could not be used in a later
     # training pass.

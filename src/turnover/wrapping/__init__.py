@@ -8,8 +8,7 @@ From the bottom up; each imports only from what is above it in this table:
 
 | file | idea |
 | --- | --- |
-| `_modules.py` | what a module is: called, width, kind; exchanging one |
-| `_flow.py` | what a forward pass shows, traced once: what flows into what, does zero stay zero |
+| `_code.py` | what the code tells: kinds of modules; traced once, what flows into what, does zero stay zero |
 | `_sites.py` | from `at` to sites; every module that learns, in the modes "backward" and "mixout" |
 | `adapters.py` | bottleneck adapters in a frozen transformer |
 | `_replicas.py` | which modules each replica has for itself, and putting them in |

@@ -27,8 +27,7 @@ from turnover.layers import (
     detach_replicas,
 )
 
-from ._flow import Flow
-from ._modules import exchange, has_own_parameters, is_within, listed
+from ._code import Flow, exchange, has_own_parameters, is_within, listed
 from .adapters import NAME, Adapter, mask_input, output_layers, take_input
 
 _FEWEST_WEIGHTS = 16
@@ -74,13 +73,14 @@ def plan_replicas(
             f"the model does not split at {start!r}: {mixed} takes rows from before and from behind it. " + _where(flow)
         )
     note = f"{replicas} replicas of {', '.join(chosen)}; what runs before is shared by all"
-    warnings = [
-        f"{unit!r} feeds site {site!r} and is shared by all replicas: what one of them drops there, another trains. "
-        f"Split earlier: split={unit!r}, or leave split out."
-        for site in own
-        for unit in flow.feeders(site)
-        if unit not in chosen
-    ]
+    warnings: list[str] = []
+    for site in own:
+        for unit in flow.feeders(site):
+            if unit not in chosen:
+                warnings.append(
+                    f"{unit!r} feeds site {site!r} and is shared by all replicas: what one of them drops there, "
+                    f"another trains. Split earlier: split={unit!r}, or leave split out."
+                )
     return ReplicaPlan(marked, chosen, tuple(problems), tuple(warnings), (note,))
 
 
@@ -187,12 +187,13 @@ def _problems(flow: Flow, sites: Sequence[SiteRecipe], chosen: Sequence[str]) ->
                     f"one. Mask the output of {unit!r}, or train separate models: Influence([m1, m2, m3])."
                 )
     yield from _batch_problems(sites)
-    own = {parameter for path in chosen for parameter in flow.modules[path].parameters()}
-    rest = [
-        repr(path)
-        for path, module in flow.modules.items()
-        if not is_within(path, chosen) and own & set(module._parameters.values())
-    ]
+    own = set[nn.Parameter]()
+    for path in chosen:
+        own.update(flow.modules[path].parameters())
+    rest: list[str] = []
+    for path, module in flow.modules.items():
+        if not is_within(path, chosen) and not own.isdisjoint(module._parameters.values()):
+            rest.append(repr(path))
     if rest:
         yield (
             f"{', '.join(rest)} is tied to weights behind the split: replicas would untie them. Split at an "
@@ -223,13 +224,13 @@ def _adapter_problems(
     yield from _batch_problems(sites)
 
 
-def _batch_problems(sites: Sequence[SiteRecipe]) -> list[str]:
-    return [
-        f"site {site.path!r} has its batch in dimension {site.batch_dim}; replicas need it in dimension 0. "
-        "Build the module with batch_first=True."
-        for site in sites
-        if site.replicated and site.batch_told and site.batch_dim != 0
-    ]
+def _batch_problems(sites: Sequence[SiteRecipe]) -> Iterator[str]:
+    for site in sites:
+        if site.replicated and site.batch_told and site.batch_dim != 0:
+            yield (
+                f"site {site.path!r} has its batch in dimension {site.batch_dim}; replicas need it in dimension 0. "
+                "Build the module with batch_first=True."
+            )
 
 
 # Weights for further replicas are drawn anew where those that are there are fresh, and copied where they were trained.
@@ -239,7 +240,7 @@ def _batch_problems(sites: Sequence[SiteRecipe]) -> list[str]:
 
 def _copies(module: nn.Module, count: int) -> list[nn.Module]:
     """Return a module and further ones like it: with new random weights where its own are fresh, else with the same."""
-    fresh = [is_fresh(part) for part in module.modules()]
+    fresh = list(map(is_fresh, module.modules()))
     copies = [module]
     for _ in range(count - 1):
         copies.append(copy.deepcopy(module))
@@ -257,7 +258,8 @@ def is_fresh(module: nn.Module) -> bool:
     with torch.random.fork_rng(devices=[]):
         drawn.reset_parameters()
     pairs = list(zip(module.parameters(recurse=False), drawn.parameters(recurse=False), strict=True))
-    return any(len(given.flatten()) >= _FEWEST_WEIGHTS for given, _ in pairs) and all(_alike(a, b) for a, b in pairs)
+    largest = max(module.parameters(recurse=False), key=Tensor.numel)
+    return largest.numel() >= _FEWEST_WEIGHTS and False not in [_alike(given, fresh) for given, fresh in pairs]
 
 
 def _alike(given: Tensor, drawn: Tensor) -> bool:

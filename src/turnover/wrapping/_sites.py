@@ -13,12 +13,12 @@ from torch import nn
 
 from turnover.layers import DIMS, Dim, Place, SiteRecipe, TurnOverDropout
 
-from ._flow import Flow
-from ._modules import (
+from ._code import (
     CHANNELS,
     EMBEDDINGS,
     FEATURES,
     NORMS,
+    Flow,
     is_called,
     is_transposed_linear,
     is_vector_norm,
@@ -79,8 +79,8 @@ def _matching(model: nn.Module, at: Any, problems: list[str]) -> dict[str, Dim |
             "`at` is empty. Name the modules to mask, or leave `at` out to replace every nn.Dropout. "
             f"Modules that could be masked: {listed(_maskable(model))}."
         )
-    first = {id(module): path for path, module in model.named_modules()}
-    everywhere = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
+    everywhere = dict(model.named_modules(remove_duplicate=False))
+    del everywhere[""]
     chosen: dict[str, Dim | None] = {}
     for pattern in given:
         dim = at[pattern] if isinstance(at, Mapping) else None
@@ -104,7 +104,8 @@ def _matching(model: nn.Module, at: Any, problems: list[str]) -> dict[str, Dim |
                     f"Name modules inside it: {listed(inside)}."
                 )
             else:
-                chosen[first[id(everywhere[path])]] = dim
+                first = next(name for name, module in model.named_modules() if module is everywhere[path])
+                chosen[first] = dim
     return chosen
 
 

@@ -22,8 +22,7 @@ from torch.nn.parameter import is_lazy
 
 from turnover.layers import AdapterRecipe, Dim, SiteRecipe, remove_hooks
 
-from ._flow import BREAKS
-from ._modules import is_called, is_norm, is_within, join, listed, quantized_in, width_of
+from ._code import BREAKS, is_called, is_norm, is_within, join, listed, quantized_in, width_of
 from ._sites import At
 
 NAME = "adapter"

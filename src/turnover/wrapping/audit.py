@@ -29,7 +29,7 @@ from turnover.layers import (
 )
 from turnover.tables import aligned, html_table
 
-from ._modules import EMBEDDINGS, NORMS, gathers_statistics, has_own_parameters, is_norm, join
+from ._code import EMBEDDINGS, NORMS, gathers_statistics, has_own_parameters, is_norm, join
 from .adapters import NAME, output_layers
 from .build import wrapped_root
 
@@ -110,14 +110,15 @@ def _names_of_parameters(model: nn.Module) -> dict[nn.Parameter, list[str]]:
     return names
 
 
-def tied_weights(model: nn.Module) -> list[str]:
-    """Return a note for every parameter that learns in several modules."""
-    return [
-        f"{names[0]!r} is tied to {', '.join(map(repr, names[1:]))}: each of these modules stands at masks of its own "
-        f"or at none, and what one of them drops the other trains. If that matters, {CURES['tied weights']}."
-        for parameter, names in _names_of_parameters(model).items()
-        if len(names) > 1 and parameter.requires_grad
-    ]
+def tied_weights(model: nn.Module) -> Iterator[str]:
+    """Yield a note for every parameter that learns in several modules."""
+    for parameter, names in _names_of_parameters(model).items():
+        if len(names) > 1 and parameter.requires_grad:
+            yield (
+                f"{names[0]!r} is tied to {', '.join(map(repr, names[1:]))}: each of these modules stands at masks of "
+                "its own or at none, and what one of them drops the other trains. If that matters, "
+                f"{CURES['tied weights']}."
+            )
 
 
 def _neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:

@@ -27,8 +27,7 @@ from turnover.layers import (
     whole_model,
 )
 
-from ._flow import Flow
-from ._modules import exchange, listed
+from ._code import Flow, exchange, listed
 from ._replicas import put_replicas, replica_of
 from .adapters import bottleneck_of, find_blocks, put_adapters, site_width
 

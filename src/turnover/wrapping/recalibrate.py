@@ -18,7 +18,7 @@ from turnover.batches import Batch, batches_of
 from turnover.errors import BatchError, ModelError, TurnOverError, TurnOverWarning
 from turnover.layers import eval_mode, find_root, instances, no_instances
 
-from ._modules import gathers_statistics
+from ._code import gathers_statistics
 from .build import replica_models
 
 

@@ -38,7 +38,7 @@ from turnover.layers import (
 )
 from turnover.storage import atomic_file, check_stored, from_record, is_path, to_record, write_atomically
 
-from ._modules import UNINITIALIZED, is_norm, lazy_in, listed
+from ._code import UNINITIALIZED, is_norm, lazy_in, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import Model, build, copy_of, wrapped_root
 

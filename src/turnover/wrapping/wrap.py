@@ -25,8 +25,7 @@ from turnover.masks import MaskSource, check_keep, source_named
 from turnover.storage import check_memory
 from turnover.tables import aligned, html_table
 
-from ._flow import Flow, ZeroFlow
-from ._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
+from ._code import UNINITIALIZED, Flow, ZeroFlow, compiled_in, lazy_in, listed, quantized_in
 from ._replicas import plan_replicas, units_of
 from ._sites import MODES, At, Choice, choose_for_mode, choose_sites, mode_problems
 from .adapters import Adapters, input_of, plan_adapters, site_width
@@ -363,6 +362,7 @@ def _planned(
             source.kind, source.seed, parts.sites, options, replicas, replicated, with_adapters.recipe, mode
         )
     sites: list[SitePlan] = []
+    zeros: dict[str, bool | None] = {}
     inputs = () if with_adapters.recipe is None else tuple(map(input_of, with_adapters.recipe.inputs))
     for site in parts.sites:
         # A layer's own mask keeps an instance out of its rows, whatever follows; right behind the input of an output
@@ -370,9 +370,10 @@ def _planned(
         kept = mode != "forward" or site.path in inputs
         zero = ZeroFlow(True) if kept else flow.zero(site.path)
         kind, width = type(placed.get_submodule(site.path)).__name__, site_width(placed, site)
+        zeros[site.path] = zero.keeps
         sites.append(SitePlan(site.path, kind, site.place, site.dim, width, site.batch_dim, site.keep, zero))
     notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
-    notes += [] if problems or mode != "forward" else tied_weights(placed)
+    notes += () if problems or mode != "forward" else tied_weights(placed)
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
     if with_adapters.recipe is not None:
@@ -380,7 +381,11 @@ def _planned(
     elif mode != "forward":
         leaks = mode_leaks(placed, parts.sites)
     else:
-        leaks = expected_leaks(placed, {site.path: site.zero.keeps for site in sites})
+        leaks = expected_leaks(placed, zeros)
+    parameters = trainable = 0
+    for parameter in placed.parameters():
+        parameters += parameter.numel()
+        trainable += parameter.numel() if parameter.requires_grad else 0
     alone = len(sites) == 1 and sites[0].dim == "features" and flow.feeds_output_linear(sites[0].path)
     planned = Plan(
         recipe=recipe,
@@ -390,8 +395,8 @@ def _planned(
         warnings=(*parts.warnings, *_warnings(placed, sites)),
         notes=(*notes, *_notes(placed, sites)),
         path="last layer, one matrix product" if alone else _BROADCAST,
-        parameters=sum(p.numel() for p in placed.parameters()),
-        trainable=sum(p.numel() for p in placed.parameters() if p.requires_grad),
+        parameters=parameters,
+        trainable=trainable,
     )
     return planned, flow
 
@@ -422,8 +427,10 @@ def _check_model(model: Any) -> None:
 
 def _too_large(model: nn.Module, replicated: Sequence[str], replicas: int) -> Iterator[str]:
     """Yield that the weights of further replicas do not fit into memory, where they do not."""
-    own = [parameter for path in replicated for parameter in model.get_submodule(path).parameters()]
-    size = sum(parameter.numel() * parameter.element_size() for parameter in own if not parameter.is_meta)
+    size = 0
+    for path in replicated:
+        for parameter in model.get_submodule(path).parameters():
+            size += 0 if parameter.is_meta else parameter.numel() * parameter.element_size()
     try:
         check_memory((replicas - 1) * size, f"{replicas:,} replicas take", cure="Give fewer: replicas=8.")
     except TooLargeError as error:
@@ -447,13 +454,13 @@ def _warnings(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
         )
 
 
-def _narrow_warnings(sites: Sequence[SitePlan]) -> list[str]:
-    return [
-        f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of {1 - site.keep:.0%} of the "
-        "instances trains nothing that passes through it. Mask a wider module."
-        for site in sites
-        if site.width == 1
-    ]
+def _narrow_warnings(sites: Sequence[SitePlan]) -> Iterator[str]:
+    for site in sites:
+        if site.width == 1:
+            yield (
+                f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of "
+                f"{1 - site.keep:.0%} of the instances trains nothing that passes through it. Mask a wider module."
+            )
 
 
 def _cost_of_narrow(sites: Sequence[SitePlan]) -> Iterator[str]:
@@ -469,15 +476,14 @@ def _cost_of_narrow(sites: Sequence[SitePlan]) -> Iterator[str]:
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
     """Yield what is worth knowing of sites that work but not as one may think."""
-    outputs = [site.path for site in sites if site.zero.at_output]
-    if outputs:
-        yield f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
-    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
-    if recurrent:
-        yield (
-            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
-            "reads h_n goes around the mask; read output[:, -1] instead."
-        )
+    for site in sites:
+        if site.zero.at_output:
+            yield f"{site.path}: masks the outputs of the model themselves. Mask the input of its last layer."
+        if isinstance(model.get_submodule(site.path), nn.RNNBase):
+            yield (
+                f"{site.path}: the sequence of outputs is masked, the last hidden state is not. A head that "
+                "reads h_n goes around the mask; read output[:, -1] instead."
+            )
 
 
 # What a forward pass and gradients on an example show

@@ -1,25 +1,194 @@
-"""What the code of a model shows, traced once (torch.fx): what flows into what, and whether zero stays zero.
+"""What the code of a model tells: what its modules are, what flows into what, and whether zero stays zero.
 
-A `Flow` orders the modules of a model, finds where rows of the trunk and of replicas would meet, and tells for every
-site whether a mask hides its units: a unit is hidden only where its zero reaches the next weights as a zero. ReLU,
-GELU, tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions do not: they hand the next weights
-a value, and with it a gradient, for every dropped unit. Where the whole model cannot be traced, order is that of
-registration, and zeros are followed in the largest enclosing module that can be.
+A `Flow` is traced once (torch.fx). It orders the modules of a model, finds where rows of the trunk and of replicas
+would meet, and tells for every site whether a mask hides its units: a unit is hidden only where its zero reaches the
+next weights as a zero. ReLU, GELU, tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions do
+not: they hand the next weights a value, and with it a gradient, for every dropped unit. Where the whole model cannot be
+traced, order is that of registration, and zeros are followed in the largest enclosing module that can be.
 """
 
+import ast
+import inspect
+import textwrap
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 
 from turnover.layers import TurnOverDropout
 
-from ._modules import is_within, join
+NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+CHANNELS = (_ConvNd, _NormBase, nn.GroupNorm, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+"""Modules whose units are dimension 1."""
+FEATURES = (
+    *(nn.Linear, nn.Bilinear, nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, nn.RNNCellBase),
+    *(nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.Transformer),
+)
+"""Modules whose units are the last dimension."""
+_WIDTHS = ("out_features", "out_channels", "num_features", "num_channels", "embedding_dim", "embed_dim")
+_SHOWN = 8
 
+
+def join(prefix: str, path: str) -> str:
+    """Return a dotted path; either part may be empty."""
+    return f"{prefix}.{path}" if prefix and path else prefix or path
+
+
+def is_within(path: str, containers: Sequence[str]) -> bool:
+    """Tell whether a path is one of the containers or lies inside one."""
+    return f"{path}.".startswith(tuple([f"{container}." for container in containers]))
+
+
+def listed(paths: Sequence[str], most: int = _SHOWN) -> str:
+    """Return a list of names that is not too long for a message."""
+    shown = ", ".join(repr(path) for path in paths[:most]) or "none"
+    return shown + (f" and {len(paths) - most} more" if len(paths) > most else "")
+
+
+def exchange(root: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Put one module in the place of another, wherever it is registered."""
+    for parent in list(root.modules()):
+        for name, child in parent.named_children():
+            if child is old:
+                setattr(parent, name, new)
+
+
+def has_own_parameters(module: nn.Module) -> bool:
+    """Tell whether a module has parameters that are its own, and not of a module within."""
+    return next(module.parameters(recurse=False), None) is not None
+
+
+def gathers_statistics(module: nn.Module, model: nn.Module) -> bool:
+    """Tell whether a module gathers batch statistics in training; one in eval mode while the model trains does not."""
+    return isinstance(module, _NormBase) and module.track_running_stats and (module.training or not model.training)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Tell whether a module normalizes, of torch or, by its name, of another library."""
+    return isinstance(module, NORMS) or type(module).__name__.lower().endswith("norm")
+
+
+def width_of(module: nn.Module) -> int | None:
+    """Return the number of units in a module's output where its type tells, else None."""
+    if isinstance(module, nn.RNNBase):
+        return (module.proj_size or module.hidden_size) * (2 if module.bidirectional else 1)
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        return module.normalized_shape[-1]
+    if is_transposed_linear(module) or is_vector_norm(module):
+        return next(module.parameters(recurse=False)).shape[-1]
+    for name in _WIDTHS:
+        value = getattr(module, name, None)
+        # Lazy modules say 0 until they have seen a batch.
+        if isinstance(module, CHANNELS + FEATURES) and isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def is_transposed_linear(module: nn.Module) -> bool:
+    """Tell whether a module is the `Conv1D` of Hugging Face: a linear layer with its weight [inputs, outputs]."""
+    weight = getattr(module, "weight", None)
+    known = type(module).__name__ == "Conv1D" and weight is not None
+    return known and tuple(weight.shape[1:]) == (getattr(module, "nf", None),)
+
+
+def is_vector_norm(module: nn.Module) -> bool:
+    """Tell whether a module of another library normalizes as nn.RMSNorm does, one number per unit (LlamaRMSNorm)."""
+    if not type(module).__name__.endswith("RMSNorm") or module._modules:
+        return False
+    own = list(module.parameters(recurse=False))
+    return len(own) == 1 and own[0].dim() == 1
+
+
+UNINITIALIZED = (
+    "lazy modules whose weights have no shape yet. Run the model once on a batch, model(x), and give it then."
+)
+
+
+def compiled_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules that were compiled: they may not see a hook that comes later."""
+    found = []
+    for path, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            found.append(path or "(the model)")
+    return found
+
+
+def lazy_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules (nn.LazyLinear, …) whose parameters or statistics get their shapes by running."""
+    found = []
+    for path, module in model.named_modules():
+        if True in map(is_lazy, (*module._parameters.values(), *module._buffers.values())):
+            found.append(path or "(the model)")
+    return found
+
+
+def quantized_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules whose weights are packed into a few bits."""
+    packed: list[str] = []
+    for path, module in model.named_modules():
+        # torch's own layers and those derived from them hold plain floating-point weights unless something packed them.
+        weight = module._parameters.get("weight")
+        integers = weight is not None and not is_lazy(weight) and not weight.is_floating_point()
+        if (integers or "quantized" in type(module).__module__.split(".")) and not is_within(path, packed):
+            packed.append(path)
+    return packed
+
+
+# Attention layers often hold an nn.Dropout just to read its `p`. Replacing such a module would change nothing but lose
+# the mask. The class that owns it is looked at: the module counts as never called if the code of the class mentions the
+# attribute, and only to read something from it.
+
+
+def is_called(model: nn.Module, path: str) -> bool:
+    """Return False where the owner's code only reads attributes of this module, else True."""
+    parent_path, _, name = path.rpartition(".")
+    parent = model.get_submodule(parent_path)
+    mentions = [_mentions(owner, name) for owner in type(parent).__mro__ if owner not in (nn.Module, object)]
+    used = any(whole for whole, _ in mentions)
+    read = any(parts for _, parts in mentions)
+    return used or not read
+
+
+@lru_cache(maxsize=1024)
+def _mentions(owner: type, name: str) -> tuple[bool, bool]:
+    """Return whether a class uses `self.name` as a whole, and whether it reads an attribute of it."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+    except (OSError, TypeError, SyntaxError):
+        return True, False
+    whole = parts = False
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_self(node.value, name) and node.attr != "forward":
+            inner.add(id(node.value))
+            parts = True
+    for node in ast.walk(tree):
+        if _is_self(node, name) and isinstance(node.ctx, ast.Load) and id(node) not in inner:  # pyright: ignore
+            whole = True
+    return whole, parts
+
+
+def _is_self(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+# What flows into what
+
+_INPUTS: Callable[[fx.Node], Iterable[fx.Node]] = attrgetter("all_input_nodes")
+_USERS: Callable[[fx.Node], Iterable[fx.Node]] = attrgetter("users")
 _NEUTRAL = ("device", "dtype", "ndim")  # reading these of a tensor says nothing about its rows
 
 
@@ -121,6 +290,11 @@ class Flow:
         self.modules = dict(model.named_modules())
         self.sites = list(sites)
         self.units = list(units)
+        self.learning: list[str] = []
+        """The units with a parameter that learns."""
+        for path in self.units:
+            if True in [parameter.requires_grad for parameter in self.modules[path].parameters()]:
+                self.learning.append(path)
         self._graphs: dict[str, fx.Graph | None] = {}
         graph = self._graph("", [*sites, *units])
         self._nodes: list[fx.Node] = [] if graph is None else list(graph.nodes)
@@ -148,46 +322,43 @@ class Flow:
 
     # What flows into what
 
-    def learning_units(self) -> list[str]:
-        """Return the units with a parameter that learns."""
-        return [path for path in self.units if any(p.requires_grad for p in self.modules[path].parameters())]
-
     def first(self) -> str:
         """Return where replicas begin unless told: at what feeds the first site, or at that site if it is frozen."""
-        site = min(self.sites, key=lambda path: self.order.index(path) if path in self.order else len(self.order))
-        return next(iter(self.feeders(site)), site)
+        called = [*filter(self.sites.__contains__, self.order), *self.sites]
+        return next(iter(self.feeders(called[0])), called[0])
 
     def feeders(self, site: str) -> list[str]:
         """Return the units that learn and feed a site without passing another unit, in the order of the model."""
+        feeding: set[str] = set()
         if site in self.units:
             feeding = {site}
         elif self.traced and site in self.order:
-            inputs = [before for node in self._calls(site) for before in node.all_input_nodes]
-            nodes = _reached(inputs, lambda node: [] if self._paths.get(node) in self.units else node.all_input_nodes)
-            feeding = {self._paths.get(node) for node in nodes}
+            own = self._calls(site)
+
+            def step(node: fx.Node) -> Iterable[fx.Node]:
+                return node.all_input_nodes if node in own or self._paths.get(node) not in self.units else ()
+
+            for node in _reached(own, step):
+                feeding.add(self._paths.get(node, ""))
         else:
-            paths = list(self.modules)
-            feeding = set([path for path in self.units if paths.index(path) < paths.index(site)][-1:])
-        return [path for path in self.learning_units() if path in feeding]
+            for path in self.modules:
+                if path == site:
+                    break
+                feeding = {path} if path in self.units else feeding
+        return list(filter(feeding.__contains__, self.learning))
 
     def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
         """Return the units that are replicated, and the sites that have masks for every replica."""
         paths = list(self.modules)
         behind = set(paths[paths.index(start) :])
         if self.traced:
-            behind -= self._closure(start, lambda node: node.all_input_nodes)
-            behind |= self.behind(start)
-        units = tuple(path for path in self.learning_units() if path in behind)
-        return units, {path for path in self.sites if path in behind}
-
-    def behind(self, path: str) -> set[str]:
-        """Return the modules that a module's output flows into."""
-        return self._closure(path, lambda node: node.users)
+            behind = (behind - self._closure(start, _INPUTS)) | self._closure(start, _USERS)
+        return tuple(filter(behind.__contains__, self.learning)), behind.intersection(self.sites)
 
     def candidates(self) -> list[str]:
         """Return the modules at which the model could be split so that every site has masks for every replica."""
         found = []
-        for path in filter(None, self.learning_units()):
+        for path in filter(None, self.learning):
             units, sites = self.from_split(path)
             if len(sites) == len(self.sites) and self.entries({*units, *sites})[1] is None:
                 found.append(path)
@@ -217,11 +388,19 @@ class Flow:
         return entries, mixed
 
     def _calls(self, path: str) -> list[fx.Node]:
-        return [node for node, called in self._paths.items() if is_within(called, [path])]
+        own: list[fx.Node] = []
+        for node, called in self._paths.items():
+            if is_within(called, [path]):
+                own.append(node)
+        return own
 
     def _closure(self, path: str, step: Callable[[fx.Node], Iterable[fx.Node]]) -> set[str]:
         own = self._calls(path)
-        return {self._paths[node] for node in _reached(own, step) if node in self._paths and node not in own}
+        closure = set[str]()
+        for node in _reached(own, step):
+            if node in self._paths and node not in own:
+                closure.add(self._paths[node])
+        return closure
 
     def feeds_output_linear(self, path: str) -> bool:
         """Return whether a site feeds one nn.Linear and nothing else, which makes the model's output."""
