@@ -498,9 +498,9 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         masking.check_buffer(root)
         if masking.root is None:  # of a copy
             masking.root = weakref.ref(root)
-        if root.training and not masking.shared and torch.distributed.is_available():
-            if torch.distributed.is_initialized():
-                masking.check_processes()
+        together = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if together and root.training and not masking.shared:
+            masking.check_processes()
         active.begin(masking, (root, args, kwargs))
 
 

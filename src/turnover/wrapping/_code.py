@@ -95,8 +95,9 @@ def width_of(module: nn.Module) -> int | None:
 def is_transposed_linear(module: nn.Module) -> bool:
     """Tell whether a module is the `Conv1D` of Hugging Face: a linear layer with its weight [inputs, outputs]."""
     weight = getattr(module, "weight", None)
-    known = type(module).__name__ == "Conv1D" and weight is not None
-    return known and tuple(weight.shape[1:]) == (getattr(module, "nf", None),)
+    if type(module).__name__ != "Conv1D" or weight is None:
+        return False
+    return tuple(weight.shape[1:]) == (getattr(module, "nf", None),)
 
 
 def is_vector_norm(module: nn.Module) -> bool:
@@ -125,7 +126,8 @@ def lazy_in(model: nn.Module) -> list[str]:
     """Return the paths of all modules (nn.LazyLinear, …) whose parameters or statistics get their shapes by running."""
     found = []
     for path, module in model.named_modules():
-        if True in map(is_lazy, (*module._parameters.values(), *module._buffers.values())):
+        own: list[Any] = [*module._parameters.values(), *module._buffers.values()]
+        if any(map(is_lazy, own)):
             found.append(path or "(the model)")
     return found
 
