@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from turnover.errors import ScoresError, StoreDamagedError
+from turnover.errors import ScoresError
 from turnover.scores import Scores
 
 TOKENS = [[1.0, 2.0], [4.0], [], [0.5, np.nan, 0.5]]
@@ -58,14 +58,6 @@ def test_saving_and_pickling_lose_no_token(scores, tmp_path):
     again = pickle.loads(pickle.dumps(scores))
     assert again.equals(scores)
     assert not again.tokens(0).flags.writeable
-
-
-def test_a_damaged_file_of_tokens_is_named(scores, tmp_path):
-    pytest.importorskip("zarr", reason="zarr is missing: pip install 'turnover[store]'")
-    scores.save(tmp_path)
-    (tmp_path / "tokens.npz").write_bytes(b"PK nothing")
-    with pytest.raises(StoreDamagedError, match=r"tokens.npz.*damaged"):
-        Scores.open(tmp_path)
 
 
 @pytest.mark.parametrize("row", [4, -1, 1.0, True])

@@ -13,7 +13,7 @@ from turnover.storage import plain
 from turnover.tables import Facts, counted, html_of, html_table, number_range, shown_row, text_of
 
 from ._arrays import Floats, OfInstances, closed, floats, integers, load_pandas, same
-from ._files import id_arrays, open_predictions, save_predictions
+from ._files import arrays_of, attributes_of, read_result, write_result
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -101,9 +101,6 @@ class OutOfSample(OfInstances):
         """Return for each row the probability of its given label, in [0, 1]: low for likely label errors.
 
         It is given by networks that did not train on the row. NaN where a prediction failed.
-
-        Raises:
-            ScoresError: labels are not known.
         """
         if self._labels is None:
             raise ScoresError("labels are not known, so their quality is not; give rows with targets, or labels=.")
@@ -145,14 +142,13 @@ class OutOfSample(OfInstances):
             >>> OutOfSample.open(file).equals(result)
             True
         """
-        arrays = {"replicas": self._replicas, **id_arrays(self)}
-        arrays |= {} if self._labels is None else {"labels": self._labels}
-        save_predictions(path, {"path": self._path, "provenance": self._provenance}, arrays)
+        attributes = attributes_of("out_of_sample", {"path": self._path, "provenance": self._provenance})
+        write_result(path, attributes, {}, arrays_of(self, "replicas", "labels"))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "OutOfSample":
         """Return the predictions that `save` wrote; see `Scores.open`."""
-        return cls(**open_predictions(path))
+        return cls(**read_result(path, "out_of_sample"))
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""

@@ -46,7 +46,7 @@ from ._arrays import (
     source_of,
     spread,
 )
-from ._files import attributes_of, open_scores, save_scores, whole_of
+from ._files import arrays_of, attributes_of, read_result, write_result
 from ._lists import plot_lists
 from .significance import (
     FEWEST_REPLICAS,
@@ -336,9 +336,6 @@ class Scores(OfInstances):
             ids: of instances, as they were given; where rows share an id, all of them are returned. None: all.
             queries: names of queries; None: all.
 
-        Raises:
-            ScoresError: an id or a name is not among the scores; near ones are suggested.
-
         Example:
             >>> named = Scores([0.5, -1.0], ids=["doc-1", "doc-2"])
             >>> named.select(ids=["doc-2"]).values
@@ -376,9 +373,6 @@ class Scores(OfInstances):
             parts: two results or more.
             over: "queries" or "ids".
 
-        Raises:
-            ScoresError: the parts are scores of different things; the message names all that differs.
-
         Example:
             >>> one, two = Scores([[1.0]], ids=[7]), Scores([[2.0]], ids=[7])
             >>> Scores.concat([one, two]).values
@@ -401,10 +395,6 @@ class Scores(OfInstances):
         furthest tenth it follows a tail fitted to that tenth, as their bell curve would be far too narrow. With fewer
         than 100 null ids p-values are plain ranks, at least 1 / (j + 1): the fewer there are, the less is significant.
         The p-value of a failed pair is NaN.
-
-        Raises:
-            ScoresError: the scores of null ids are not kept; those of influence functions have none. Replicas tell
-                what is significant there, by `significant` and `interval`.
 
         Example:
             >>> null = np.random.default_rng(0).normal(size=1000)
@@ -439,9 +429,6 @@ class Scores(OfInstances):
             correct: False marks every p-value up to `level`, or every interval of level 1 − `level` that excludes 0,
                 and so that share of all noise.
 
-        Raises:
-            ScoresError: level is not between 0 and 1, or noise is not known.
-
         Example:
             >>> null = np.random.default_rng(0).normal(size=1000)
             >>> Scores([0.1, 2.0, 9.0], ids=[7, 8, 9], null=null).significant()
@@ -467,9 +454,6 @@ class Scores(OfInstances):
         Args:
             level: share of intervals that hold what they are about.
 
-        Raises:
-            ScoresError: level is not between 0 and 1, or standard errors are not known.
-
         Example:
             >>> low, high = Scores([1.0], ids=[7], stderr=[0.5], replicas=8).interval()
             >>> low.round(2), high.round(2)
@@ -485,9 +469,6 @@ class Scores(OfInstances):
     @property
     def noise(self) -> Noise:
         """Return how much of the standard deviation of scores is noise, for each query or as one number.
-
-        Raises:
-            ScoresError: noise is not known.
 
         Example:
             >>> scores = Scores([4.0, -4.0, 0.0], ids=[7, 8, 9], null_spread=2.0)
@@ -505,9 +486,6 @@ class Scores(OfInstances):
 
         Args:
             row: place of the row in `ids` and `values`, from 0.
-
-        Raises:
-            ScoresError: scores of tokens were not kept, or there is no such row.
 
         Example:
             >>> Scores([1.5, 4.0], ids=[7, 8]).with_tokens([[1.0, 2.0], [4.0]]).tokens(0)
@@ -534,9 +512,6 @@ class Scores(OfInstances):
 
         Args:
             tokens: one array per row, of any length.
-
-        Raises:
-            ScoresError: there are not as many as rows, or scores are of queries.
 
         Example:
             >>> len(Scores([1.5, 4.0], ids=[7, 8]).with_tokens([[1.0, 2.0], [4.0]]).tokens(1))
@@ -584,9 +559,6 @@ class Scores(OfInstances):
         Args:
             query: the name of one query; None: the first, or the one score of each instance.
             k: length of the lists.
-
-        Raises:
-            MissingExtraError: matplotlib is not installed.
 
         Example:
             >>> figure = Scores([0.5, -1.0, 2.0], ids=["doc-1", "doc-2", "doc-3"]).plot(k=1)
@@ -699,9 +671,6 @@ class Scores(OfInstances):
         Args:
             path: a folder, new or empty; or a file, which is replaced.
 
-        Raises:
-            StoreError: the folder holds something else, or the path cannot be written.
-
         Example:
             >>> import tempfile
             >>> scores, folder = Scores([1.0, 2.0], ids=[7, 8]), tempfile.mkdtemp()
@@ -709,7 +678,10 @@ class Scores(OfInstances):
             >>> Scores.open(folder).equals(scores)
             True
         """
-        save_scores(self, path)
+        attributes, whole = _kept(self)
+        if self._tokens is not None:
+            whole |= {"token_values": self._tokens.values, "token_starts": self._tokens.starts}
+        write_result(path, attributes, self.sources, whole)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Scores":
@@ -721,10 +693,6 @@ class Scores(OfInstances):
         Args:
             path: of `save`, or the `out=` of a call that has finished.
 
-        Raises:
-            StoreError: there are no scores, or they are not finished; the message says how to resume.
-            StoreDamagedError: the folder or file is damaged.
-
         Example:
             >>> import tempfile
             >>> folder = tempfile.mkdtemp()
@@ -732,8 +700,9 @@ class Scores(OfInstances):
             >>> Scores.open(folder).select(ids=[8]).values
             array([[3., 4.]], dtype=float32)
         """
-        arguments, tokens = open_scores(path)
-        return cls(**arguments) if tokens is None else cls(**arguments).with_tokens(tokens)
+        kept = read_result(path, "scores")
+        tokens = [kept.pop(name) for name in ("token_values", "token_starts") if name in kept]
+        return cls(**kept).with_tokens(TokenScores(*tokens)) if tokens else cls(**kept)
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
@@ -820,7 +789,15 @@ def finish_store(store: TileStore, **given: Any) -> None:
     # One read-only zero, seen as an array of the right shape, stands for the values: all the rest is checked with it.
     zero = closed(np.zeros((), np.float32))
     scores = Scores(np.broadcast_to(zero, store.arrays["values"].shape), **given)
-    store.finish(attributes_of(scores), whole=whole_of(scores))
+    attributes, whole = _kept(scores)
+    store.finish(attributes, whole=whole)
+
+
+def _kept(scores: Scores) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return attributes and whole arrays as they are written."""
+    queries = None if scores.queries is None else list(scores.queries)
+    attributes = attributes_of("scores", {"queries": queries, **vars(About.of(scores))})
+    return attributes, arrays_of(scores, "offset", "null_spread", "null")
 
 
 def _over_queries(parts: Sequence[Scores]) -> dict[str, Any]:

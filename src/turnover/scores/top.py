@@ -198,9 +198,6 @@ class Top(Viewed):
         Args:
             tops: results for the same queries with the same k, each over other training instances.
 
-        Raises:
-            ScoresError: the parts differ in k, queries, unit or provenance, or share an instance.
-
         Example:
             >>> from turnover.scores import Scores, Top
             >>> scores = Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9])
@@ -245,9 +242,6 @@ class Top(Viewed):
         Args:
             tops: results for other queries with the same k.
 
-        Raises:
-            ScoresError: the parts differ in k, unit or provenance, or are not about queries.
-
         Example:
             >>> from turnover.scores import Scores, Top
             >>> scores = Scores([[0.5, 0.0], [-1.0, 2.0]], ids=[7, 8], queries=["a", "b"])
@@ -289,9 +283,6 @@ class Top(Viewed):
         Args:
             null: scores [j, m], as for `Scores`, computed and averaged just as those in the lists.
 
-        Raises:
-            ScoresError: null does not fit the queries.
-
         Example:
             >>> from turnover.scores import Scores
             >>> null = np.random.default_rng(0).normal(size=(1000, 1))
@@ -314,9 +305,6 @@ class Top(Viewed):
 
         Args:
             level: share of the marked that may be noise.
-
-        Raises:
-            ScoresError: level is not between 0 and 1, or noise is not known.
 
         Example:
             >>> from turnover.scores import Scores
@@ -349,9 +337,6 @@ class Top(Viewed):
 
         Args:
             level: as for `significant`.
-
-        Raises:
-            ScoresError: as for `significant`.
 
         Example:
             >>> from turnover.scores import Scores
@@ -405,9 +390,6 @@ class Top(Viewed):
 
         Args:
             query: the name of one query; None: the first.
-
-        Raises:
-            MissingExtraError: matplotlib is not installed.
 
         Example:
             >>> from turnover.scores import Scores

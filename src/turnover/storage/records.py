@@ -34,7 +34,7 @@ def plain(value: object, *, where: str, error: type[TurnOverError] = StoreError)
 
 def _as_json(value: object) -> object:
     if isinstance(value, np.generic):
-        return value.item()
+        return cast("object", value.item())
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
     raise TypeError(f"it has an object of type {type(value).__name__}")
@@ -59,7 +59,8 @@ def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
     # In Python True equals 1, in JSON it does not.
     elif isinstance(stored, bool) == isinstance(given, bool) and stored == given:
         return []
-    texts = ["nothing" if value is _ABSENT else json.dumps(value, sort_keys=True) for value in (stored, given)]
+    both = cast("tuple[object, object]", (stored, given))
+    texts = ["nothing" if value is _ABSENT else json.dumps(value, sort_keys=True) for value in both]
     if max(map(len, texts)) > _SHOWN:  # shown where they differ
         same = next((place for place, (x, y) in enumerate(zip(*texts, strict=False)) if x != y), min(map(len, texts)))
         start = max(0, same - _SHOWN // 2)
