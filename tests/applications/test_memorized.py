@@ -9,7 +9,7 @@ import torch
 import turnover
 from turnover.applications import memorized, near_duplicates
 from turnover.applications.labels import ClassLabels
-from turnover.applications.trust import histogram
+from turnover.applications.results import histogram
 from turnover.errors import ApplicationError
 from turnover.evaluation import mislabel_detection
 from turnover.scores import Scores

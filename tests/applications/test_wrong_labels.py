@@ -10,7 +10,7 @@ from torch import nn
 
 import turnover
 from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, training_record, wrong_labels
-from turnover.applications._mixture import (
+from turnover.applications.wrong_labels import (
     bent,
     centered,
     expected_error,

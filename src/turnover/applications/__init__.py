@@ -8,23 +8,21 @@ that take an `Influence`, data and plain arrays, and `find_all` for all findings
 | --- | --- |
 | `results.py` | plain JSON by one serializer, tables, significance and checks that all findings share |
 | `labels.py` | given labels, classes or numbers, and held-out predictions beside them |
-| `wrong_labels.py`, `_mixture.py` | P(wrong) of each label; labels as a mixture of right and changed ones |
+| `wrong_labels.py` | P(wrong) of each label, from what a training says of its rows or from held-out predictions |
 | `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
 | `examples.py` | rows that findings speak of, their names, and what two of them have in common |
 | `predictions.py` | predictions of the full network, and the most confident errors |
 | `explain.py` | supporting and opposing examples of a prediction; relative scores |
-| `shared_tokens.py` | words that two texts share |
 | `memorized.py` | self-influence of training rows, and likely label errors among them |
 | `near_duplicates.py` | rows that are nearly the same |
 | `cleanse.py` | rows that harm a validation set, and how many to drop |
 | `retraining_check.py` | retraining without them |
 | `groups.py` | influence of annotators and sources; predictions without one |
-| `trust.py` | noise, histograms and leaks |
-| `findings.py` | all findings about a trained network |
+| `findings.py` | all findings about a trained network, with noise and leaks |
 """
 
 from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
-from .examples import Examples
+from .examples import Examples, SharedTokens, Span, Tokenizer, shared_tokens
 from .explain import (
     Explanation,
     Explanations,
@@ -38,10 +36,13 @@ from .findings import (
     Errors,
     Findings,
     ScoredExamples,
+    ScoreNoise,
+    Trust,
     examine_memorized,
     find_all,
     find_errors,
     find_label_errors,
+    leak_audit,
     row_queries,
 )
 from .groups import GroupScore, GroupScores, WithoutGroup, groups, without_group
@@ -68,12 +69,10 @@ from .near_duplicates import (
     near_duplicates,
 )
 from .predictions import Predictions, chance_p_value, prediction, predictions
-from .results import NoiseFrom, Result, plain
+from .results import Histogram, NoiseFrom, Result, plain
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
-from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
-from .training_record import RowRecord, TrainingRecord, ridge_heads
-from .trust import Histogram, ScoreNoise, Trust, leak_audit
-from .wrong_labels import FEWEST_VALIDATION, wrong_labels
+from .training_record import TrainingRecord, ridge_heads
+from .wrong_labels import FEWEST_VALIDATION, RowRecord, wrong_labels
 
 __all__ = [
     "ARMS",

@@ -1,15 +1,16 @@
 """All findings about a trained network, each computed once for the terminal, the report and the live page."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from turnover.errors import ScoresError
 from turnover.scores import OutOfSample, Scores
-from turnover.wrapping import AuditReport
+from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
 
 from .cleanse import HarmfulExamples, find_harmful
 from .examples import Examples
@@ -18,8 +19,7 @@ from .groups import GroupScores, find_groups
 from .labels import ClassSummary, Confusion, NumberFit
 from .memorized import LabelErrors, Memorized, MemorizedExamples, memorized
 from .near_duplicates import Duplicates, NearDuplicates, example_duplicates, find_near_duplicates
-from .results import Result
-from .trust import Trust, find_trust, leak_audit
+from .results import Histogram, Noise, NoiseFrom, Result, histogram, noise_from
 
 LEVEL = 0.05
 """False discovery rate of what findings call significant."""
@@ -27,6 +27,9 @@ LEVEL = 0.05
 _MOST_ERRORS, _MOST_HARMFUL = 24, 200
 # Validation and test rows that flipped subnetworks predict, to compare label errors with.
 _MOST_COMPARED = 500
+
+
+ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
 
 
 class ScoredExamples(Protocol):
@@ -95,6 +98,50 @@ class Errors(Explanations):
     def with_significant(self) -> int:
         """Return how many of the explained errors have a significant supporting example."""
         return sum(one.significant_supporting > 0 for one in self.items)
+
+
+@dataclass(frozen=True)
+class ScoreNoise(Result):
+    """The noise of one kind of score.
+
+    Attributes:
+        noise_ratio: standard deviation of noise, that of null ids or the standard error of replicas, over that of the
+            scores; 1: nothing but noise; None: not known.
+        signal: share of the variance that noise does not explain; None: not known.
+        stderr: median standard error; None: not known.
+        method: the estimator that made the scores; "": not known.
+        noise_from: what noise is known from.
+    """
+
+    scores: ScoreKind
+    count: int
+    noise_ratio: float | None
+    signal: float | None
+    stderr: float | None
+    significant: int
+    unit: str
+    method: str = ""
+    noise_from: NoiseFrom = None
+
+
+@dataclass(frozen=True)
+class Trust(Result):
+    """The noise of a model's scores, by kind.
+
+    Attributes:
+        expected: signal over noise of one pair, expected from rows, width and replicas; None: cannot be said.
+        mean_influence: mean influence of training rows beside that of null ids; None: there is none.
+    """
+
+    scores: tuple[ScoreNoise, ...]
+    replicas: int
+    level: float
+    expected: ExpectedSignal | None = None
+    mean_influence: Histogram | None = None
+
+    def noise_of(self, scores: ScoreKind) -> ScoreNoise | None:
+        """Return the noise of one kind of score."""
+        return next((one for one in self.scores if one.scores == scores), None)
 
 
 @dataclass(frozen=True)
@@ -233,3 +280,56 @@ def find_label_errors(scored: ScoredExamples, own: Memorized) -> LabelErrors:
     predicted = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs
     beside = examples.labels.among(rows).beside(predicted, like=own.held_out)
     return own.find_label_errors(unseen=(len(rows), int(beside.likely.sum())))
+
+
+def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
+    """Return the noise of all scores of a kind."""
+    try:
+        ratio, signal = float(np.median(scores.noise.ratio)), float(np.median(scores.noise.signal))
+    except ScoresError:
+        ratio = signal = None
+    stderr = None if scores.stderr is None else float(np.nanmedian(scores.stderr))
+    significant = int(Noise.of(scores, level).significant.sum())
+    return ScoreNoise(
+        kind, len(scores), ratio, signal, stderr, significant, scores.unit, scores.method, noise_from(scores)
+    )
+
+
+def find_trust(self_influence: Scores, mean: Scores, errors: Explanations, *, rows: int, width: int | None) -> Trust:
+    """Return the noise of all scores about a trained network.
+
+    Args:
+        self_influence: of the training rows.
+        mean: mean influence of the training instances.
+        errors: explanations of errors.
+        rows: how many rows were trained.
+        width: of the masked layer; None: not known.
+    """
+    kinds = [
+        score_noise("self_influence", self_influence, errors.level),
+        score_noise("mean_influence", mean, errors.level),
+    ]
+    if len(errors):
+        supporting = [example for one in errors for example in one.supporting]
+        stderrs = [example.stderr for example in supporting if example.stderr is not None]
+        stderr = float(np.median(stderrs)) if stderrs else None
+        significant = sum(one.significant_supporting for one in errors)
+        about = errors.unit, errors.method, errors.noise_from
+        kinds.append(ScoreNoise("explanations", len(supporting), None, None, stderr, significant, *about))
+    # The rule of thumb is that of raw scores, whose noise is that of masks.
+    by_masks = not len(errors) or errors.noise_from == "null_ids"
+    expected = expected_signal(rows, [width], mean.replicas) if by_masks else None
+    return Trust(
+        scores=tuple(kinds),
+        replicas=mean.replicas,
+        level=errors.level,
+        expected=expected if isinstance(expected, ExpectedSignal) else None,
+        mean_influence=histogram(mean, null=True),
+    )
+
+
+def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:
+    """Return the leak audit of a model on a few of its training rows (inputs, labels, ids), spread over all of them."""
+    places = np.linspace(0, len(train[1]) - 1, min(MOST_ROWS, len(train[1]))).astype(int)
+    x, y, ids = (part[places] for part in train)
+    return audit(model, (x, y, ids))

@@ -14,8 +14,7 @@ from turnover.scores import OutOfSample, Scores
 from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields
 from .labels import HeldOutLabels, Labels, Residuals, WrongLabels, labels_of
 from .near_duplicates import Duplicates
-from .results import Noise, Result, checked_count, entry, table_of
-from .trust import Histogram, histogram
+from .results import Histogram, Noise, Result, checked_count, entry, histogram, table_of
 
 if TYPE_CHECKING:
     import pandas

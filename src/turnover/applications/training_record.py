@@ -5,9 +5,7 @@ ones weighted more, it still predicts most wrong labels to be another one. A lin
 *before* training, fitted without the row, has never met the row's label in any way.
 """
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,9 @@ from torch import Tensor, nn
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
 from turnover.layers import Replicated, device_of, eval_mode, no_instances
-from turnover.storage import atomic_file, open_arrays
 
-from ._mixture import Doubles, centered, fit_weights
 from .results import checked_count
+from .wrong_labels import Doubles, RowRecord, centered, fit_weights
 
 _AT_ONCE = 256
 # Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.
@@ -32,40 +29,6 @@ _NO_CLASSES = (
     "a record is made of classes: outputs [rows, classes] and one class number per row. Give train=(x, y, ids) with "
     "integer y."
 )
-
-
-@dataclass(frozen=True)
-class RowRecord:
-    """What one training says of its training rows, and of validation rows, which it was not trained on.
-
-    Attributes:
-        labels: given labels of the training rows [n].
-        full: mean log-probabilities of the full view over epochs [n, classes], each weighted by its number.
-        left_out: predictions by heads that were fitted without the row [n, classes]; None: the network has no last
-            linear layer over vectors.
-        validation_labels: given labels of the validation rows [m].
-        validation_full: as `full`, of the validation rows.
-        validation_left_out: predictions of the validation rows by the same heads; None: as for `left_out`.
-    """
-
-    labels: NDArray[np.int64]
-    full: NDArray[np.float32]
-    left_out: NDArray[np.float32] | None
-    validation_labels: NDArray[np.int64]
-    validation_full: NDArray[np.float32]
-    validation_left_out: NDArray[np.float32] | None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to an .npz file."""
-        with atomic_file(path) as file:
-            np.savez(file, **{name: value for name, value in vars(self).items() if value is not None})
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "RowRecord":
-        """Return what `save` wrote."""
-        with open_arrays(path) as kept:
-            values = {name: kept[name] for name in kept.files}
-        return cls(**{"left_out": None, "validation_left_out": None, **values})
 
 
 class TrainingRecord:

@@ -11,7 +11,7 @@ import pytest
 from tests.ui import small_runs
 from tests.ui.html.made_data import HOSTILE, made_data
 from turnover.applications import Duplicates, find_near_duplicates
-from turnover.applications.trust import histogram
+from turnover.applications.results import histogram
 from turnover.runs import RunConfig, start_run
 from turnover.ui.html import collect
 from turnover.ui.html.sections import ReportData, sections_of, settings_of

@@ -8,7 +8,8 @@ import pytest
 from tests.ui.html.made_data import label_error, made_data, made_findings
 from turnover import Scores
 from turnover.applications import LabelErrors, NearDuplicates
-from turnover.applications.trust import histogram, score_noise
+from turnover.applications.findings import score_noise
+from turnover.applications.results import histogram
 from turnover.ui.html.sentences import (
     duplicates_headline,
     headlines_of,
