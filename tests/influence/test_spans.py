@@ -128,7 +128,7 @@ def test_what_a_token_adds_is_what_the_row_loses_without_its_label(model, corpus
     without = dict(rows[9], labels=torch.as_tensor(rows[9]["labels"]).clone())
     without["labels"][4] = -100
     changed = [*rows[:9], without, *rows[10:]]
-    again = turnover.Influence(model, train=changed, estimator=Kept(arrays=fitted._fit[1].arrays()))
+    again = turnover.Influence(model, train=changed, estimator=Kept(arrays=fitted._fit[2].arrays()))
     # The mean is then over seven tokens.
     less = again.pairwise(queries, progress=False).values[9, 0] * (LENGTH - 1) / LENGTH
     np.testing.assert_allclose(scores[9] - less, carried[4, 0], rtol=1e-3)

@@ -45,7 +45,6 @@ def open_queries(data: Any, ensemble: Ensemble, *, targets: str | None, at_label
 
 
 def _predicted(ensemble: Ensemble, query: Batch) -> Tensor:
-    """Return the label that the full network gives a query, by the mean of all members."""
     outputs = [query.logits(member.model) for member in ensemble.members]
     if not all(isinstance(output, Tensor) and output.dim() > 1 for output in outputs):
         raise InfluenceError("at_label='predicted' needs class scores [rows, classes]. Give the queries targets.")
@@ -66,12 +65,10 @@ class Question:
 
     @property
     def pairs(self) -> int:
-        """Return how many scores there are."""
         return len(self.ids) * self.blocks.count
 
     @property
     def has_errors(self) -> bool:
-        """Return whether every score has a standard error of its own."""
         return len(self.ensemble.members) >= FEWEST_MEMBERS
 
     @property
@@ -220,7 +217,7 @@ def _fill(store: TileStore, question: Question, bar: Any) -> tuple[list[np.ndarr
             places += [(part.rows.start + row, columns.start + column) for row, column in first]
     if count:
         shown = question.names.shown(question.ids.numpy())
-        _warn_of_failed(count, places[:_SHOWN], shown, question.query_names, question.pairs)
+        _warn_of_failed(count, places[:_SHOWN], shown, question.query_names, question.pairs, stacklevel=5)
     return nulls, offsets
 
 
@@ -359,13 +356,18 @@ def warn_of_nan(scores: Scores) -> None:
 
 
 def _failed(values: np.ndarray) -> tuple[int, list[list[int]]]:
-    """Return how many values are not finite, and the places of the first."""
     places = np.argwhere(~np.isfinite(values))
     return len(places), places[:_SHOWN].tolist()
 
 
 def _warn_of_failed(
-    count: int, places: Sequence[Sequence[int]], ids: Any, queries: Sequence[Name] | None, pairs: int
+    count: int,
+    places: Sequence[Sequence[int]],
+    ids: Any,
+    queries: Sequence[Name] | None,
+    pairs: int,
+    *,
+    stacklevel: int = 4,
 ) -> None:
     named = [f"instance {ids[row]}" + (f" on query {queries[at[0]]!r}" if queries else "") for row, *at in places]
     more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
@@ -373,5 +375,5 @@ def _warn_of_failed(
         f"{count:,} of {pairs:,} scores are not finite: {', '.join(named)}{more}. The model's outputs or the loss were "
         "NaN or infinite there; all other scores are finished.",
         TurnOverWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )

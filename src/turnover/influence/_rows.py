@@ -74,12 +74,10 @@ class TrainRows:
 
     @property
     def has_length(self) -> bool:
-        """Return whether the number of rows is known and reading them does not use them up."""
         return self.length is not None and self.can_be_read_again
 
     @property
     def can_be_read_again(self) -> bool:
-        """Return whether the rows can be read more than once."""
         return not isinstance(self._data, Iterator)
 
     def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
@@ -128,7 +126,6 @@ class TrainRows:
         return batches if with_ids else _numbered(batches, segment.first)
 
     def can_be_cut(self, size: int) -> bool:
-        """Tell whether any rows can be read without those before them, in batches of `size`."""
         return self._rows_per_batch(size) == size
 
     def _rows_per_batch(self, size: int) -> int | None:
@@ -186,7 +183,6 @@ class TrainRows:
 
     @property
     def data(self) -> Any:
-        """Return the data as it was given, in its order."""
         return self._data
 
     def first_row(self, mask_id: int) -> int | None:
@@ -198,13 +194,11 @@ class TrainRows:
 
     @property
     def names(self) -> Names:
-        """Return what the user calls the instances, where that is not by their mask ids."""
         _ = self.ids
         return self.read_names
 
     @property
     def read_names(self) -> Names:
-        """Return the names of instances whose rows were read so far."""
         if len(self._names.by_id) != len(self._by_id):
             self._names = Names(dict(self._by_id))
         return self._names
@@ -240,7 +234,6 @@ class TrainRows:
 
     @cached_property
     def digest(self) -> str:
-        """Return a checksum of all rows, for scores that depend on them."""
         return fingerprint_of([fingerprint_of([b.args, b.kwargs, b.target, b.ids]) for b in self.batches()])
 
     @cached_property
@@ -378,7 +371,6 @@ class Instances:
 
     @property
     def names(self) -> Names:
-        """Return what instances are called that are not called by their mask ids."""
         return self._given_names if self.train is None else self.train.names | self._given_names
 
     def rows(self, data: Any) -> TrainRows:
@@ -413,7 +405,6 @@ class Instances:
         return as_ids(self.names.mask_ids(ids, error=InfluenceError))
 
     def named(self, mask_ids: np.ndarray, rows: TrainRows) -> dict[str, Any]:
-        """Return the ids of rows that were read, as results take them."""
         return {"ids": (rows.read_names | self._given_names).shown(mask_ids), "mask_ids": mask_ids}
 
     def labels(self, ids: Tensor, given: Any = None) -> np.ndarray:
@@ -448,7 +439,6 @@ class RowViews:
         return None if row is None else _shown(self._train.data, row, name)
 
     def query(self, name: Name) -> str | NDArray[np.uint8] | None:
-        """Return a query by its name."""
         return _shown(self._queries, self._names.index(name), name) if name in self._names else None
 
 

@@ -30,7 +30,7 @@ from ._answers import (
 )
 from ._rows import Instances, RowViews, TrainRows, first_of_each
 from .curvature import Curvature
-from .ensemble import Ensemble
+from .ensemble import Ensemble, Member
 from .estimators import NULL_IDS, Estimator, Fitted, average
 from .executors import Executor
 from .fingerprint import fingerprint_of
@@ -121,7 +121,8 @@ class Influence:
         self._ensemble = Ensemble(model, measure=Measure(measure, loss), **how)
         self._instances = Instances(train, names, targets=targets, numbered=not self._ensemble.have_masks)
         self._estimator.check(self._ensemble, self._instances.train)
-        self._fit: tuple[list[str], Fitted] | None = None  # with the checksums of the weights
+        # What was fitted, with the checksums of the weights and the replicas that it was fitted on.
+        self._fit: tuple[list[str], list[list[Member]], Fitted] | None = None
         self._fit_folder: str | os.PathLike[str] | None = None
 
     def __repr__(self) -> str:
@@ -130,7 +131,6 @@ class Influence:
         return f"Influence({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
-        """Return the same as a notebook shows it."""
         return html_table("Influence", [[faded(name), value] for name, value in self._facts])
 
     @property
@@ -215,11 +215,12 @@ class Influence:
     def _fitted(self, provenance: dict[str, Any], folder: str | os.PathLike[str] | None = None) -> Fitted:
         """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
         folder = self._fit_folder if folder is None else folder
-        if self._fit is None or self._fit[0] != provenance["weights"]:
+        weights, replicas = provenance["weights"], self._ensemble.replicas
+        if self._fit is None or self._fit[0] != weights or self._fit[1] is not replicas:
             kept = None if folder is None else kept_fit(folder, provenance).read()
             fitted = self._estimator.fit(self._ensemble, self._instances.train, kept=kept)
-            self._fit = provenance["weights"], fitted
-        return self._fit[1]
+            self._fit = weights, replicas, fitted
+        return self._fit[2]
 
     def _provenance(
         self,
@@ -416,8 +417,9 @@ class Influence:
                 f"self-influence of a finished model is that of its loss, got measure={measure.unit!r}. Give "
                 "measure='loss', or wrap the model before training (turnover.wrap)."
             )
-        with self._ensemble.computing(), progress_bar(rows.length, progress, "rows") as bar:
-            if self._ensemble.have_masks:
+        of_masks = self._ensemble.have_masks
+        with self._ensemble.computing(replicas=not of_masks), progress_bar(rows.length, progress, "rows") as bar:
+            if of_masks:
                 fitted = estimator.fit(self._ensemble, None)
             else:
                 fitted = self._fitted(self._provenance([], torch.empty(0)))
@@ -464,7 +466,7 @@ class Influence:
         """
         self._ensemble.need_masks("a held-out prediction")
         rows, instances = self._instances.rows(data), self._instances
-        with self._ensemble.computing():
+        with self._ensemble.computing(replicas=references != 0):
             predictions = held_out_predictions(
                 self._ensemble,
                 rows,
@@ -478,7 +480,6 @@ class Influence:
 
 
 def _rows_with(batch: Batch, ids: Tensor) -> list[int]:
-    """Return the places of rows of these instances in a batch."""
     return [] if batch.ids is None else torch.nonzero(torch.isin(batch.ids.cpu(), ids)).flatten().tolist()
 
 

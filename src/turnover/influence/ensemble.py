@@ -179,9 +179,13 @@ class Ensemble:
         return [member.digest() for member in self.whole]
 
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Switch to eval mode without gradients, and compute with as many threads as the executor's tasks have."""
-        self._open_replicas()
+    def computing(self, *, replicas: bool = True) -> Iterator[None]:
+        """Switch to eval mode without gradients, and compute with as many threads as the executor's tasks have.
+
+        Without `replicas` the question is one for whole models.
+        """
+        if replicas:
+            self._open_replicas()
         before, threads = torch.get_num_threads(), threads_of(self.executor)
         with evaluating(member.model for member in [*self.whole, *self.members]):
             try:

@@ -105,7 +105,6 @@ def _name(value: Any) -> str:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the public attributes of an object."""
     known = getattr(value, "__dict__", {})
     return {name: item for name, item in known.items() if not name.startswith("_") and name != "training"}
 

@@ -487,7 +487,7 @@ def test_every_weight_of_an_encoder_is_covered_but_those_of_its_norms():
     train = {"tokens": tokens, "padding": torch.zeros(12, 6, dtype=torch.bool), "labels": torch.randint(3, (12,))}
     inf = turnover.Influence(model, train=train, estimator=Curvature(temperature=1.0))
     assert "curvature of 14 layers" in inf.pairwise(train).path
-    fit = inf._fit[1]
+    fit = inf._fit[2]
     assert fit.covered > 0.9
     assert all("norm" in name for name in fit.uncovered)
 
@@ -540,7 +540,7 @@ def test_packed_attention_scores_as_four_linear_layers(batch_first, separate):
         model = Attention(packed=packed, batch_first=batch_first, separate=separate).eval()
         inf = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.0))
         values.append(inf.pairwise(queries).values)
-        assert inf._fit[1].covered == 1
+        assert inf._fit[2].covered == 1
         assert not packed or "forward" not in vars(model.whole)
     np.testing.assert_allclose(*values, atol=1e-4 * np.abs(values[1]).max())
 

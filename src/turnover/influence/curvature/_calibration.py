@@ -33,13 +33,13 @@ def is_classification(outputs: Tensor, targets: Any) -> bool:
     return integers and outputs.dim() == targets.dim() + 1 and outputs.shape[-1] > 1
 
 
-def losses_by_temperature(outputs: Tensor, targets: Any) -> Tensor | None:
-    """Return the summed cross-entropy of rows [2, temperatures]: with their labels, and with all classes alike.
+def losses_by_temperature(outputs: Tensor, targets: Any) -> Tensor:
+    """Return the summed cross-entropy of rows [2, temperatures + 1]: with their labels, and with all classes alike.
 
-    A third number of each is how many rows counted. None: outputs are not classes.
+    The last number of each is how many rows counted. NaN: outputs are not classes.
     """
     if not is_classification(outputs, targets):
-        return None
+        return torch.full((2, len(TEMPERATURES) + 1), torch.nan)
     scores, labels = outputs.flatten(0, -2), targets.flatten().long()
     scores, labels = scores[labels != IGNORED], labels[labels != IGNORED]
     sums = []
@@ -52,9 +52,11 @@ def losses_by_temperature(outputs: Tensor, targets: Any) -> Tensor | None:
 def best_temperature(sums: Tensor, classes: int) -> float | None:
     """Return the temperature with the lowest loss, between those that were tried; None: it lies at their end.
 
-    Labels are smoothed as by Platt (1999), as if every class had one row more: otherwise a network that predicts every
-    training row correctly would be the better the colder it is.
+    Of outputs that are not classes it is 1. Labels are smoothed as by Platt (1999), as if every class had one row more:
+    otherwise a network that predicts every training row correctly would be the better the colder it is.
     """
+    if bool(sums[0, -1].isnan()):
+        return 1.0
     rows = float(sums[0, -1])
     smoothing = 1 / (rows / classes + 2)
     losses = (1 - smoothing) * sums[0, :-1] + smoothing * sums[1, :-1]
@@ -139,7 +141,6 @@ class Objectives:
         return torch.autograd.grad(loss, leaf)[0]
 
     def queries(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Return the measure of every query, lower meaning better."""
         return -self.measure.values(self._cooled(outputs, targets), targets)
 
     def _cooled(self, outputs: Tensor, targets: Any) -> Tensor:

@@ -44,7 +44,6 @@ class LayerRun:
 
     @property
     def positions(self) -> int:
-        """Return how many positions every row has."""
         return self.gradient.shape[2]
 
     @property
@@ -53,14 +52,8 @@ class LayerRun:
         return self.gradient.abs().amax(-1) > 0
 
     def part(self, start: int, stop: int) -> "LayerRun":
-        """Return the same of some rows."""
         tokens = self.inputs.dim() == _PLANE
         return LayerRun(self.inputs[start:stop] if tokens else self.inputs[:, start:stop], self.gradient[:, start:stop])
-
-    def rows(self, chosen: Tensor) -> "LayerRun":
-        """Return the same of the rows at some places."""
-        tokens = self.inputs.dim() == _PLANE
-        return LayerRun(self.inputs.index_select(0 if tokens else 1, chosen), self.gradient.index_select(1, chosen))
 
     def with_gradient(self) -> "LayerRun":
         """Return the same without the positions at which no row has a gradient.
@@ -83,7 +76,7 @@ class Network:
     def __init__(self, member: Member, example: Batch) -> None:
         """Find the layers that run on an example and have trained parameters; `example` has a few rows."""
         self.member = member
-        named = [(name, value) for name, value in self._model.named_parameters() if value.is_floating_point()]
+        named = [(name, value) for name, value in self.member.model.named_parameters() if value.is_floating_point()]
         # A model that was frozen after its training has learned all the same.
         trained = {name: value for name, value in named if value.requires_grad} or dict(named)
         owned = {id(value) for value in trained.values()}
@@ -104,19 +97,21 @@ class Network:
         inside = {id(value) for module in self.layers.values() for value in _parameters_of(module)}
         self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
 
-    @property
-    def _model(self) -> nn.Module:
-        return self.member.model
-
     def _modules(self) -> dict[str, nn.Module]:
-        return {**dict(self._model.named_modules()), **_projections_of(self._model)}
+        model = self.member.model
+        projections = {
+            f"{path}.{kind}_proj": _Projection(module, kind)
+            for path, module in model.named_modules()
+            if isinstance(module, nn.MultiheadAttention)
+            for kind in "qkv"
+        }
+        return {**dict(model.named_modules()), **projections}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle layers by their paths, and no parameters: the model has them."""
         return {"member": self.member, "_row_dims": self._row_dims, "layers": list(self.layers), "uncovered": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Find the layers in the model again."""
         self.__dict__.update(state)
         modules = self._modules()
         self.layers = {name: modules[name] for name in state["layers"]}
@@ -145,13 +140,11 @@ class Network:
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> Tensor:
-        """Return the outputs of rows, in full view."""
         outputs = self.member.run(batch.args, batch.kwargs, batch.rows).float()
         _check_finite(outputs, batch)
         return outputs
 
     def gradients(self, batch: Batch, objective: Objective) -> dict[str, LayerRun]:
-        """Return what every layer saw of some rows, by its path, for the sum of an objective over them."""
         return next(self.gradients_of_each(batch, [objective]))
 
     def gradients_of_each(self, batch: Batch, objectives: Sequence[Objective]) -> Iterator[dict[str, LayerRun]]:
@@ -202,10 +195,7 @@ class Network:
         if not noted:
             raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
         _check_finite(outputs, batch)
-        passes = [
-            (name, _Pass(self.layers[name], inputs, _ByRows(batch.rows, self._row_dims[name], name)))
-            for name, inputs, _ in noted
-        ]
+        passes = [_Pass(name, self.layers[name], inputs, batch.rows, self._row_dims[name]) for name, inputs, _ in noted]
         for number, objective in enumerate(objectives, 1):
             with torch.enable_grad():
                 total = _checked(objective, outputs.float(), batch).sum()
@@ -216,9 +206,9 @@ class Network:
                     retain_graph=retain or number < len(objectives),
                 )
             parts: dict[str, list[LayerRun]] = {}
-            for (name, one), gradient in zip(passes, gradients, strict=True):
+            for one, gradient in zip(passes, gradients, strict=True):
                 if gradient is not None:
-                    parts.setdefault(name, []).append(one.run(gradient))
+                    parts.setdefault(one.name, []).append(one.run(gradient))
             runs = {name: _joined(parts[name]) for name in self.layers if name in parts}
             if not runs:
                 raise InfluenceError(
@@ -281,16 +271,12 @@ def _noting(layers: dict[str, nn.Module], noted: list[tuple[str, Tensor, Tensor]
 # Kinds of layers
 
 
-def _is_transposed_linear(module: nn.Module) -> bool:
-    """Tell whether a module is the Conv1D of GPT-2, a Linear layer whose weight is transposed."""
-    return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
-
-
 def _is_covered(module: nn.Module) -> bool:
     if isinstance(module, _ConvNd):
         weight = module.weight
         return not module.transposed and module.padding_mode == "zeros" and weight.dim() in (3, 4)
-    return isinstance(module, nn.Linear | nn.Embedding | _Projection) or _is_transposed_linear(module)
+    is_transposed_linear = type(module).__name__ == "Conv1D" and hasattr(module, "nf")  # of GPT-2
+    return isinstance(module, nn.Linear | nn.Embedding | _Projection) or is_transposed_linear
 
 
 def _parameters_of(module: nn.Module) -> list[nn.Parameter]:
@@ -299,11 +285,13 @@ def _parameters_of(module: nn.Module) -> list[nn.Parameter]:
 
 @dataclass(frozen=True)
 class _Pass:
-    """One pass through a layer, whose inputs are laid out once for all gradients at its outputs."""
+    """One pass of some rows through a layer, whose inputs are laid out once for all gradients at its outputs."""
 
+    name: str
     module: nn.Module
     seen: Tensor
-    by_rows: "_ByRows"
+    rows: int
+    dim: int  # which dimension has the rows, or all positions of a row after the other
 
     def run(self, gradient: Tensor) -> LayerRun:
         """Return inputs and gradient by groups, rows and positions."""
@@ -311,12 +299,11 @@ class _Pass:
         if isinstance(self.module, _ConvNd):
             by_group = gradient.flatten(2).unflatten(1, (self.module.groups, -1)).permute(1, 0, 3, 2)
             return LayerRun(self._inputs, by_group)
-        gradient = self.by_rows(gradient)
+        gradient = self._by_rows(gradient)
         if isinstance(self.module, nn.Embedding):
             padding = self.module.padding_idx
-            return LayerRun(
-                self._inputs, (gradient if padding is None else gradient * (self._inputs[..., None] != padding))[None]
-            )
+            known = gradient if padding is None else gradient * (self._inputs[..., None] != padding)
+            return LayerRun(self._inputs, known[None])
         # Of a wide layer every pair of a block of inputs and one of outputs is a group: curvature between blocks is 0.
         blocks = _blocks(gradient)
         inputs = self._inputs if len(blocks) == 1 else self._inputs.repeat(len(blocks), 1, 1, 1)
@@ -327,8 +314,18 @@ class _Pass:
         if isinstance(self.module, _ConvNd):
             return _patches(self.module, self.seen.float())
         if isinstance(self.module, nn.Embedding):
-            return self.by_rows(self.seen[..., None])[..., 0]
-        return _blocks(_with_one(self.by_rows(self.seen.float()), getattr(self.module, "bias", None)))
+            return self._by_rows(self.seen[..., None])[..., 0]
+        return _blocks(_with_one(self._by_rows(self.seen.float()), getattr(self.module, "bias", None)))
+
+    def _by_rows(self, values: Tensor) -> Tensor:
+        """Return values of the layer as [rows, positions, width]."""
+        if values.dim() == 1 or values.shape[self.dim] % self.rows:
+            raise InfluenceError(
+                f"the layer {self.name!r} has values of shape {list(values.shape)} for {self.rows} rows, so it is not "
+                "known which part belongs to which row. Give estimator='tod', or freeze the layer "
+                "(requires_grad_(False)) if it was not trained."
+            )
+        return values.movedim(self.dim, 0).reshape(self.rows, -1, values.shape[-1])
 
 
 def _blocks(values: Tensor) -> Tensor:
@@ -340,24 +337,6 @@ def _blocks(values: Tensor) -> Tensor:
     size = -(-width // count)
     padded = functional.pad(values, (0, count * size - width))
     return padded.unflatten(-1, (count, size)).permute(2, 0, 1, 3)
-
-
-@dataclass(frozen=True)
-class _ByRows:
-    """Takes values of a layer apart into [rows, positions, width]."""
-
-    rows: int
-    dim: int  # which dimension has the rows, or all positions of a row after the other
-    layer: str
-
-    def __call__(self, values: Tensor) -> Tensor:
-        if values.dim() == 1 or values.shape[self.dim] % self.rows:
-            raise InfluenceError(
-                f"the layer {self.layer!r} has values of shape {list(values.shape)} for {self.rows} rows, so it is not "
-                "known which part belongs to which row. Give estimator='tod', or freeze the layer "
-                "(requires_grad_(False)) if it was not trained."
-            )
-        return values.movedim(self.dim, 0).reshape(self.rows, -1, values.shape[-1])
 
 
 def _patches(module: _ConvNd, inputs: Tensor) -> Tensor:
@@ -412,38 +391,24 @@ class _Projection(nn.Module):
 
     @property
     def attention(self) -> nn.MultiheadAttention:
-        """Return whose projection this is."""
         return self._attention[0]
 
     @property
     def owned(self) -> list[nn.Parameter]:
-        """Return the parameters that this is a part of."""
         whole = self.attention
         weight = whole.in_proj_weight if whole._qkv_same_embed_dim else getattr(whole, f"{self.kind}_proj_weight")
         return [weight] if whole.in_proj_bias is None else [weight, whole.in_proj_bias]
 
     @property
     def bias(self) -> Tensor | None:
-        """Return the bias of this projection."""
         bias = self.attention.in_proj_bias
         return None if bias is None else bias.chunk(3)["qkv".index(self.kind)]
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the projected values."""
         weight: Tensor = self.owned[0]
         if self.attention._qkv_same_embed_dim:
             weight = weight.chunk(3)["qkv".index(self.kind)]
         return functional.linear(values, weight, self.bias)
-
-
-def _projections_of(model: nn.Module) -> dict[str, _Projection]:
-    """Return the projections of all attentions of a model by their paths."""
-    return {
-        f"{path}.{kind}_proj": _Projection(module, kind)
-        for path, module in model.named_modules()
-        if isinstance(module, nn.MultiheadAttention)
-        for kind in "qkv"
-    }
 
 
 @contextmanager

@@ -166,7 +166,6 @@ class LayerCurvature:
         return self.alpha.shape[1] if self.right is None else None
 
     def rotated(self, run: LayerRun) -> "Rotated":
-        """Return rows or queries in the eigenvectors."""
         inputs = run.inputs if self.right is None else _times(run.inputs, self.right)
         return Rotated(_times(run.gradient, self.left), inputs)
 
@@ -265,7 +264,6 @@ class LayerInverse:
 
     @property
     def values_per_query(self) -> int:
-        """Return how many numbers a query is, with the inverse applied."""
         return self._exact.numel() if self.terms is None else sum(part.numel() for part in self.terms)
 
     def applied(self, queries: Rotated, factors: Tensor) -> "LayerQueries":

@@ -17,7 +17,7 @@ from turnover.influence.estimators import Finish, Part, Tile
 from turnover.influence.executors import Executor, LocalExecutor, is_remote
 from turnover.layers import map_tensors
 
-from ._calibration import FisherPart, Objectives, losses_by_temperature
+from ._calibration import TEMPERATURES, FisherPart, Objectives, losses_by_temperature
 from ._gradients import LayerRun, Network
 from ._kronecker import BatchSums, LayerCurvature, LayerInverse, LayerQueries, LayerSums, Rotated
 
@@ -36,7 +36,6 @@ class Reader:
     rows_at_once: int
 
     def segments(self, rows: int, executor: Executor) -> Iterator[Segment]:
-        """Yield all rows in segments of about so many, read here where tasks run here."""
         return self.train.segments(self.rows_at_once, rows, streamed=isinstance(executor, LocalExecutor))
 
     def batches(self, segment: Segment) -> Iterator[tuple[Batch, np.ndarray]]:
@@ -55,10 +54,10 @@ class Calibration:
     reader: Reader
     networks: Sequence[Network]
 
-    def __call__(self, segment: Segment) -> tuple[np.ndarray, list[Tensor | None], int]:
-        """Return places, the sums of losses of every network (None: outputs are no classes), the number of classes."""
+    def __call__(self, segment: Segment) -> tuple[np.ndarray, Tensor, int]:
+        """Return places, losses [networks, 2, temperatures + 1], the number of classes."""
         all_places: list[np.ndarray] = []
-        losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in self.networks]
+        losses = torch.zeros(len(self.networks), 2, len(TEMPERATURES) + 1, dtype=torch.float64)
         classes = 0
         for batch, places in self.reader.batches(segment):
             all_places.append(places)
@@ -66,9 +65,7 @@ class Calibration:
                 moved = batch.to(network.member.device)
                 outputs = network.outputs(moved)
                 classes = outputs.shape[-1]
-                by_temperature, before = losses_by_temperature(outputs, moved.target), losses[number]
-                known = None if before is None or by_temperature is None else by_temperature.double()
-                losses[number] = None if before is None or known is None else before + known
+                losses[number] += losses_by_temperature(outputs, moved.target)
         return np.concatenate(all_places), losses, classes
 
 
@@ -118,13 +115,10 @@ class Factors:
 
 def joined(sums: Sums, others: Sums) -> Sums:
     """Return the sums over the rows of both, for every network by layer."""
-    return [
-        {
-            name: one[name] + other[name] if name in one and name in other else {**one, **other}[name]
-            for name in {**one, **other}
-        }
-        for one, other in zip(sums, others, strict=True)
-    ]
+    for one, other in zip(sums, others, strict=True):
+        for name, part in other.items():
+            one[name] = one[name] + part if name in one else part
+    return sums
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,6 @@ class RowGradients:
     objectives: Objectives
 
     def gradients(self, batch: Batch) -> dict[str, LayerRun]:
-        """Return what every layer saw of training rows, where they have a gradient."""
         runs = self.network.gradients(batch.to(self.network.member.device), self.objectives.rows)
         return {name: run.with_gradient() for name, run in runs.items()}
 
@@ -160,7 +153,6 @@ class FittedMember:
 
     @cached_property
     def inverses(self) -> dict[str, LayerInverse]:
-        """Return the inverse of every layer."""
         return {name: LayerInverse(layer, self.damping) for name, layer in self.layers.items()}
 
     def applied(self, queries: Sequence[Batch]) -> list[AtLayers]:
@@ -191,7 +183,6 @@ class FittedMember:
         return mean
 
     def own_scores(self, batch: Batch) -> Tensor:
-        """Return the score of every training row on itself, in units of its loss times the number of rows."""
         runs = self.rows.gradients(batch)
         return torch.stack(
             [self.layers[name].rotated(run).quadratic(self.inverses[name].diagonal) for name, run in runs.items()]
@@ -210,7 +201,6 @@ class FittedMember:
 
 
 def _factors(inverses: dict[str, LayerInverse], rotated: dict[str, Rotated]) -> Tensor:
-    """Return one over the root mean square that the curvature expects of the scores of each query."""
     squares = torch.stack([part.quadratic(inverses[name].expected) for name, part in rotated.items()]).sum(0)
     return torch.where(squares > 0, squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt(), 0.0)
 
@@ -287,7 +277,6 @@ class QueryBlock:
         apply: Callable[[], Sequence[Sequence[AtLayers]]],
         columns: int,
     ) -> None:
-        """Take how many rows each instance has, and what gives the queries of every member when they are needed."""
         self._reader, self._rows_of, self._members, self._apply = reader, rows_of, members, apply
         self.offset = np.zeros(columns, np.float32)
 
@@ -379,6 +368,5 @@ class _Waiting:
         self.missing -= int(mine.sum())
 
     def tile(self) -> Tile:
-        """Return the finished tile, and keep nothing."""
         sums, self._sums = self._sums, np.zeros(0, np.float32)
         return Tile(sums[:, self._back])

@@ -237,22 +237,16 @@ class FittedCurvature:
         """Return the temperature of every network, and the number of rows of every instance."""
         rows_of = np.zeros(len(self._train.ids), np.int64)
         asked = networks if self.options.temperature is None else []
-        losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in asked]
-        reader, classes = Reader(self._train, self._rows_at_once), 0
+        reader, losses, classes = Reader(self._train, self._rows_at_once), torch.zeros(()), 0
         segments = reader.segments(_ROWS_PER_SEGMENT, self.executor)
         for places, added, count in self.executor.map(Calibration(reader, asked), segments):
             np.add.at(rows_of, places, 1)
-            classes = max(classes, count)
-            pairs = zip(losses, added, strict=True)
-            losses = [None if before is None or more is None else before + more for before, more in pairs]
+            losses, classes = losses + added, max(classes, count)
         self._train.check_complete(rows_of)
         if self.options.temperature is not None:
             return [float(self.options.temperature)] * len(networks), rows_of
-        sums = [part for part in losses if part is not None and part.dim() > 0]
-        if len(sums) < len(networks):
-            return [1.0] * len(networks), rows_of
-        temperatures = [best_temperature(part, classes) for part in sums]
-        if any(value is None for value in temperatures):
+        temperatures = [best_temperature(part, classes) for part in losses]
+        if None in temperatures:
             warnings.warn(
                 TurnOverWarning(
                     "outputs cannot be calibrated: the best temperature on the training rows lies outside "
@@ -296,7 +290,6 @@ class FittedCurvature:
 
     @property
     def _not_covered(self) -> str:
-        """Return the parameters that are left out, those with the largest share of the squared gradient first."""
         ordered = sorted(self.uncovered.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{name} ({share:.1%})" for name, share in ordered[:_SHOWN])
         return f"not that of {listed}" + (f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else "")

@@ -70,7 +70,6 @@ class Chunk(Instances):
 
 @lru_cache(maxsize=64)
 def _row_codes(views: tuple[View, ...], count: int) -> Tensor:
-    """Return the view codes of so many rows of each view, one view after the other."""
     with torch.inference_mode(False):
         return torch.tensor([VIEWS.index(view) for view in views], dtype=torch.int32).repeat_interleave(count)
 
@@ -88,7 +87,6 @@ class Subnetworks:
 
     @property
     def path(self) -> str:
-        """Return the path as scores name it."""
         return "broadcast at the first site" if self.broadcast else "expanded batch"
 
     @property
@@ -98,7 +96,6 @@ class Subnetworks:
 
     @property
     def tolerance(self) -> float:
-        """Return how far a faster path may be off, relative to the size of the outputs."""
         return 1e-4 if self.member.dtype in (None, torch.float32) else 0.1
 
     def chunk(self, ids: Tensor) -> Chunk:
@@ -113,7 +110,6 @@ class Subnetworks:
         return self.member.run(args, kwargs, rows, compiled=self.compiled)
 
     def full_values(self, query: Batch) -> Tensor | None:
-        """Return the measure of the full network on a query where scores are taken against it, else None."""
         if self.against == "keep":
             return None
         return self.measure(self.member.run(query.args, query.kwargs, query.rows), query.target)
@@ -160,18 +156,15 @@ class Subnetworks:
 
 
 def _expanded(tensor: Tensor, rows: int) -> Tensor:
-    """Return a tensor of one row repeated, any other as it is."""
     one_row = tensor.dim() > 0 and tensor.shape[0] == 1
     return tensor.expand(rows, *tensor.shape[1:]).contiguous() if one_row else tensor
 
 
 def size_of(query: Batch) -> int:
-    """Return how many numbers the inputs of a query have."""
     return sum(tensor.numel() for tensor in tensors_in((query.args, query.kwargs)))
 
 
 def sample(queries: Sequence[Batch]) -> list[Batch]:
-    """Return the first query, the last, some between, and one of every size."""
     by_size = {size_of(query): query for query in queries[::-1]}
     between = queries[1 : -1 : max(1, len(queries) // _SAMPLE)]
     chosen = [queries[0], *between, queries[-1], *list(by_size.values())[:_SAMPLE]]

@@ -102,16 +102,16 @@ class FittedTurnOver:
         """Take members and models; nothing runs yet."""
         self._options, self._memory = options, ensemble.memory
         self.executor = ensemble.workers()
-        self.whole = [self._subnetworks(member, ensemble) for member in ensemble.whole]
-        self._models = [[self._subnetworks(one, ensemble) for one in replicas] for replicas in ensemble.replicas]
-        if ensemble.compiles:
-            self._models = [
-                [replace(one, compiled=torch.compile(one.member.model, dynamic=True)) for one in replicas]
-                for replicas in self._models
-            ]
+        self.whole = [self._subnetworks(member, ensemble, compiles=False) for member in ensemble.whole]
+        self._models = [
+            [self._subnetworks(member, ensemble, compiles=ensemble.compiles) for member in replicas]
+            for replicas in ensemble.replicas
+        ]
 
-    def _subnetworks(self, member: Member, ensemble: Ensemble) -> Subnetworks:
-        return Subnetworks(member, ensemble.measure, self._options.against, _site_numbers(member, self._options.sites))
+    def _subnetworks(self, member: Member, ensemble: Ensemble, *, compiles: bool) -> Subnetworks:
+        sites = _site_numbers(member, self._options.sites)
+        compiled = torch.compile(member.model, dynamic=True) if compiles else None
+        return Subnetworks(member, ensemble.measure, self._options.against, sites, compiled)
 
     def score(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
         """Return queries in blocks that score instances of these ids."""
@@ -234,11 +234,9 @@ class _Route:
 
     @property
     def path(self) -> str:
-        """Return the path as scores name it."""
         return LAST_LAYER if self.is_last else self.subnetworks.path
 
     def scorer(self, queries: Sequence[Batch]) -> Callable[[Tensor], Tensor]:
-        """Return what scores ids on these queries."""
         if self.is_last:
             with suppress(OtherLayerError):
                 return LastLayerScorers(self.subnetworks, queries, self.memory)

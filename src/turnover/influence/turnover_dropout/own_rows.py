@@ -201,7 +201,7 @@ def warn_of_other_ids(whole: Sequence[Subnetworks], rows: TrainRows) -> None:
         return
     of_ids = _of_each_id(own, ids)
     if len(of_ids) >= _FEWEST_CHECKED:
-        _warn_if_weak(of_ids, null, len(own), least=_LEAST_SIGMAS_OF_IDS, stacklevel=6)
+        _warn_if_weak(of_ids, null, len(own), least=_LEAST_SIGMAS_OF_IDS, stacklevel=7)
 
 
 def _of_each_id(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -211,7 +211,6 @@ def _of_each_id(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def _mean_scores(whole: Sequence[Subnetworks], batch: Batch, ids: Tensor) -> np.ndarray:
-    """Return the score of every row on itself under the masks of the given ids, the mean over all networks."""
     parts = [_scores_of_rows(one, batch.to(one.member.device), ids).rows for one in whole]
     return torch.cat(parts).mean(0).numpy()
 
@@ -295,7 +294,6 @@ def held_out_predictions(
 
 
 def _class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:
-    """Return the targets of all rows where they are classes of the predictions, else None."""
     if not all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in targets):
         return None
     labels = torch.cat(list(targets)).cpu().numpy()
@@ -311,12 +309,10 @@ def _is_regression(target: Any) -> bool:
 
 
 def _default_prediction(target: Any) -> Callable[[Tensor], Tensor]:
-    """Return softmax for classes, and the outputs as they are for a regression."""
     return _unchanged if _is_regression(target) else _class_probabilities
 
 
 def _class_probabilities(outputs: Tensor) -> Tensor:
-    """Return softmax, or both probabilities where one logit stands for two classes."""
     if outputs.shape[-1] == 1:
         yes = outputs.float().sigmoid()
         return torch.cat([1 - yes, yes], -1)
