@@ -47,7 +47,6 @@ no lock.
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
 | `tiles.json` | checksums of the tiles that are done; when complete, attributes and whole arrays | always |
 | `factors.npz` | what an estimator fitted (`KeptArrays`), for a resume | where it has to fit much |
-| `rows-N.npz` | gradients of training rows from row N on (`KeptArrays`) | while several blocks need them |
 | `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
 zarr is in the extra `store`, s3fs and gcsfs in `s3` and `gs`; they are imported on use.
@@ -56,11 +55,9 @@ zarr is in the extra `store`, s3fs and gcsfs in `s3` and `gs`; they are imported
 from .files import (
     LOCK_FILES,
     FolderLock,
-    arrays_in,
     atomic_file,
     check_memory,
     check_stored,
-    check_unpacked,
     digest_of,
     holds,
     is_full,
@@ -87,12 +84,10 @@ __all__ = [
     "TileStore",
     "TileWriter",
     "VectorCache",
-    "arrays_in",
     "atomic_file",
     "cache_folder",
     "check_memory",
     "check_stored",
-    "check_unpacked",
     "content_keys",
     "digest_of",
     "from_record",

@@ -4,7 +4,6 @@ What a file unpacks to is compared with what it holds and with the memory that i
 """
 
 import errno
-import gzip
 import hashlib
 import json
 import math
@@ -32,9 +31,6 @@ LOCK_FILES = (_LOCK, _HOLDER)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
-# No deflate stream unpacks to more bytes per byte.
-_MOST_UNPACKED = 1032
-_BLOCK = 2**20
 _DAMAGED = (EOFError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, zlib.error)
 _SMALLER = "Give a smaller one."
 
@@ -314,19 +310,6 @@ def _check_declared(file: IO[bytes], size: int, name: str) -> None:
     declared = math.prod(shape) * dtype.itemsize
     if declared > size:
         raise ValueError(f"{name} declares {readable(declared)} and has {readable(size)}")
-
-
-def check_unpacked(path: str | os.PathLike[str]) -> None:
-    """Raise where a gzip file unpacks to more than the memory that is free."""
-    free = free_memory()
-    if free is None or Path(path).stat().st_size * _MOST_UNPACKED <= free:
-        return
-    size = 0
-    with gzip.open(path) as file:
-        while block := file.read(_BLOCK):
-            size += len(block)
-            if size > free:
-                check_memory(size, f"{str(path)!r} unpacks to more than", cure=_SMALLER)
 
 
 def check_stored(file: str | os.PathLike[str] | IO[bytes]) -> None:

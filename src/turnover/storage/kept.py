@@ -39,20 +39,6 @@ class KeptArrays:
         self._folder, self._name = open_folder(folder), name
         self._identity = json.dumps(plain(identity, where=_IDENTITY), sort_keys=True)
 
-    def beside(self, name: str, identity: Mapping[str, Json]) -> "KeptArrays":
-        """Return another file of the same folder, whose arrays belong to this identity and to what is added to it."""
-        return KeptArrays(str(self._folder), name, {**json.loads(self._identity), **identity})
-
-    @property
-    def room(self) -> int | None:
-        """Return how many bytes are free in the folder; None: that is not known."""
-        return self._folder.room()
-
-    def remove(self) -> None:
-        """Remove the file if it is there."""
-        with disk_errors(self._folder):
-            self._folder.remove(self._name)
-
     def read(self) -> dict[str, np.ndarray] | None:
         """Return the arrays; None: there are none, they are damaged, or they belong to another identity."""
         try:
