@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from turnover.errors import ScoresError
 from turnover.scores import OutOfSample, Scores
-from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
+from turnover.wrapping import MOST_ROWS, AuditReport, audit
 
 from .cleanse import HarmfulExamples, find_harmful
 from .examples import Examples
@@ -40,7 +40,6 @@ class ScoredExamples(Protocol):
         x: inputs of all rows.
         y: targets of all rows: class numbers, or numbers as the network learns them.
         train_data: inputs, targets and ids of the training rows.
-        width: number of units of the masked layer; None: not known.
         influence: the engine for single predictions.
         self_influence: influence of each training row on itself.
         mean_influence: mean influence of each training instance on the validation rows.
@@ -57,8 +56,6 @@ class ScoredExamples(Protocol):
     def train_data(self) -> Any: ...  # noqa: D102
     @property
     def model(self) -> nn.Module: ...  # noqa: D102
-    @property
-    def width(self) -> int | None: ...  # noqa: D102
     @property
     def influence(self) -> Any: ...  # noqa: D102
     @property
@@ -129,14 +126,12 @@ class Trust(Result):
     """The noise of a model's scores, by kind.
 
     Attributes:
-        expected: signal over noise of one pair, expected from rows, width and replicas; None: cannot be said.
         mean_influence: mean influence of training rows beside that of null ids; None: there is none.
     """
 
     scores: tuple[ScoreNoise, ...]
     replicas: int
     level: float
-    expected: ExpectedSignal | None = None
     mean_influence: Histogram | None = None
 
     def noise_of(self, scores: ScoreKind) -> ScoreNoise | None:
@@ -200,7 +195,7 @@ def find_all(scored: ScoredExamples) -> Findings:
         memorized=own.find_memorized(),
         near_duplicates=find_near_duplicates(examples, duplicates),
         groups=find_groups(mean, examples, own.likely, level=LEVEL),
-        trust=find_trust(scored.self_influence, mean, errors, rows=len(examples.train_rows), width=scored.width),
+        trust=find_trust(scored.self_influence, mean, errors),
         leaks=leak_audit(scored.model, scored.train_data),
     )
 
@@ -295,20 +290,10 @@ def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
     )
 
 
-def find_trust(self_influence: Scores, mean: Scores, errors: Explanations, *, rows: int, width: int | None) -> Trust:
-    """Return the noise of all scores about a trained network.
-
-    Args:
-        self_influence: of the training rows.
-        mean: mean influence of the training instances.
-        errors: explanations of errors.
-        rows: how many rows were trained.
-        width: of the masked layer; None: not known.
-    """
-    kinds = [
-        score_noise("self_influence", self_influence, errors.level),
-        score_noise("mean_influence", mean, errors.level),
-    ]
+def find_trust(self_influence: Scores, mean: Scores, errors: Explanations) -> Trust:
+    """Return the noise of all scores: of training rows on themselves, of means, and of explanations of errors."""
+    level = errors.level
+    kinds = [score_noise("self_influence", self_influence, level), score_noise("mean_influence", mean, level)]
     if len(errors):
         supporting = [example for one in errors for example in one.supporting]
         stderrs = [example.stderr for example in supporting if example.stderr is not None]
@@ -316,16 +301,7 @@ def find_trust(self_influence: Scores, mean: Scores, errors: Explanations, *, ro
         significant = sum(one.significant_supporting for one in errors)
         about = errors.unit, errors.method, errors.noise_from
         kinds.append(ScoreNoise("explanations", len(supporting), None, None, stderr, significant, *about))
-    # The rule of thumb is that of raw scores, whose noise is that of masks.
-    by_masks = not len(errors) or errors.noise_from == "null_ids"
-    expected = expected_signal(rows, [width], mean.replicas) if by_masks else None
-    return Trust(
-        scores=tuple(kinds),
-        replicas=mean.replicas,
-        level=errors.level,
-        expected=expected if isinstance(expected, ExpectedSignal) else None,
-        mean_influence=histogram(mean, null=True),
-    )
+    return Trust(tuple(kinds), mean.replicas, level, histogram(mean, null=True))
 
 
 def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:

@@ -171,7 +171,6 @@ def made_findings(rows: int = 40) -> Findings:
             (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "curvature", "null_ids"),),
             8,
             0.05,
-            None,
             Histogram((-0.01, 0.0, 0.01), (16, 20)),
         ),
         leaks=AuditReport((Leak("0.weight", "no mask near", 0.5, 0.01),), 0.01, 0.01, 8, 1234),
