@@ -29,17 +29,14 @@ def _npy(shape, *, content=b""):
     return held.getvalue() + content
 
 
-def test_an_array_that_declares_more_than_it_has_is_damaged_and_takes_no_memory(tmp_path):
+def test_an_array_that_declares_more_than_it_has_is_damaged(tmp_path):
     (tmp_path / "a.npy").write_bytes(_npy(HUGE, content=bytes(80)))
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
         packed.writestr("a.npy", _npy(HUGE, content=bytes(80)))
-    with pytest.raises(ValueError, match=r"declares 800\.0 TB and has 208 bytes"):
+    with pytest.raises(ValueError, match=r"a\.npy is damaged"):
         read_array(tmp_path / "a.npy")
-    with (
-        pytest.raises(ValueError, match=r"a\.npy declares 800\.0 TB and has 208 bytes"),
-        open_arrays(tmp_path / "a.npz"),
-    ):
-        pass
+    with pytest.raises(ValueError, match=r"a\.npz is damaged"), open_arrays(tmp_path / "a.npz") as arrays:
+        _ = arrays["a"]
     assert KeptArrays(tmp_path, "a.npz", {}).read() is None
 
 
@@ -47,8 +44,8 @@ def test_an_array_that_declares_more_than_it_has_is_damaged_and_takes_no_memory(
 def test_a_header_of_something_else_is_a_value_error(tmp_path, header):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
         packed.writestr("a.npy", np.lib.format.MAGIC_PREFIX + b"\x01\x00" + struct.pack("<H", len(header)) + header)
-    with pytest.raises(ValueError), open_arrays(tmp_path / "a.npz"):  # noqa: PT011 - any of NumPy's own, or ours
-        pass
+    with pytest.raises(ValueError), open_arrays(tmp_path / "a.npz") as arrays:  # noqa: PT011 - any of NumPy's own
+        _ = arrays["a"]
 
 
 def test_what_unpacks_to_more_than_the_free_memory_is_not_unpacked(tmp_path, monkeypatch):

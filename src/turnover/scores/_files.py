@@ -11,8 +11,6 @@ where instances are called otherwise, `names`, a JSON list in ASCII as uint8; wh
 import hashlib
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +36,6 @@ _NEEDED: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (("values", "ids"), ("queries", "unit", "path", "replicas", "provenance", "standardized")),
     "out_of_sample": (("replicas", "ids"), ("path", "provenance")),
 }
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 class _StoredSource(Source):
@@ -181,7 +178,7 @@ def _read_file(file: Place) -> tuple[dict[str, Any], dict[str, Any]]:
         raise StoreError(f"there is no file {str(file)!r}. Give a file of saved results.") from error
     except TooLargeError:
         raise
-    except _DAMAGED as error:
+    except (OSError, ValueError, TypeError) as error:
         raise StoreDamagedError(
             f"{str(file)!r} is damaged ({type(error).__name__}: {error})", cure="Compute its content again."
         ) from error

@@ -1,12 +1,11 @@
 """Files of a disk: there whole or not at all, with one writer per folder; their checksums, sizes and errors.
 
-What a file unpacks to is compared with what it holds and with the memory that is free, before any memory is taken.
+What a file unpacks to is compared with the memory that is free, before any memory is taken.
 """
 
 import errno
 import hashlib
 import json
-import math
 import os
 import socket
 import tokenize
@@ -31,7 +30,10 @@ LOCK_FILES = (_LOCK, _HOLDER)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
-_DAMAGED = (EOFError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, zlib.error)
+_DAMAGED = (
+    *(EOFError, SyntaxError, RecursionError, MemoryError, KeyError),
+    *(tokenize.TokenError, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile),
+)
 _SMALLER = "Give a smaller one."
 
 
@@ -263,10 +265,7 @@ def check_memory(size: int, what: str, *, cure: str) -> None:
 
 @contextmanager
 def open_arrays(path: str | os.PathLike[str], *, cure: str = _SMALLER) -> Generator["NpzFile[Any]"]:
-    """Give the arrays of an npz file: none is larger than what the file holds, and all of them fit into memory.
-
-    A damaged file raises ValueError, OSError, zipfile.BadZipFile or zlib.error.
-    """
+    """Give the arrays of an npz file, all of which fit into memory; a damaged file raises ValueError or OSError."""
     # Opened here: of a damaged file NumPy would leave it open.
     with Path(path).open("rb") as file, arrays_in(file, str(path), cure=cure) as arrays:
         yield arrays
@@ -275,41 +274,30 @@ def open_arrays(path: str | os.PathLike[str], *, cure: str = _SMALLER) -> Genera
 @contextmanager
 def arrays_in(raw: BinaryIO, name: str, *, cure: str = _SMALLER) -> Generator["NpzFile[Any]"]:
     """Give the arrays of an npz file that is open; `name` is for errors. See `open_arrays`."""
-    loaded: Any = np.load(raw, allow_pickle=False)
-    if not isinstance(loaded, NpzFile):
-        raise ValueError("it holds a single array")
-    with cast("NpzFile[Any]", loaded) as arrays:
-        packed: zipfile.ZipFile = cast("Any", arrays).zip
-        entries = packed.infolist()
-        check_memory(sum(entry.file_size for entry in entries), f"{name!r} unpacks to", cure=cure)
-        for entry in entries:
-            with packed.open(entry) as file:
-                _check_declared(file, entry.file_size, entry.filename)
-        yield arrays
+    with _no_damage(name):
+        loaded: Any = np.load(raw, allow_pickle=False)
+        if not isinstance(loaded, NpzFile):
+            raise ValueError("it holds a single array")
+        with cast("NpzFile[Any]", loaded) as arrays:
+            packed: zipfile.ZipFile = cast("Any", arrays).zip
+            check_memory(sum(entry.file_size for entry in packed.infolist()), f"{name!r} unpacks to", cure=cure)
+            yield arrays
 
 
 def read_array(path: str | os.PathLike[str]) -> np.ndarray:
-    """Return the array of an npy file, if it is no larger than the file and fits into memory; else ValueError."""
-    with Path(path).open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        check_memory(size, f"{str(path)!r} has", cure=_SMALLER)
-        _check_declared(file, size, Path(path).name)
-    return np.load(path, allow_pickle=False)
+    """Return the array of an npy file that fits into memory; a damaged one raises ValueError or OSError."""
+    check_memory(Path(path).stat().st_size, f"{str(path)!r} has", cure=_SMALLER)
+    with _no_damage(str(path)):
+        return np.load(path, allow_pickle=False)
 
 
-def _check_declared(file: IO[bytes], size: int, name: str) -> None:
-    """Raise ValueError unless an array in npy format, of so many bytes with its header, declares no more."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+@contextmanager
+def _no_damage(name: str) -> Generator[None]:
+    """Turn all that NumPy raises for damaged files into ValueError, also where an array declares more than there is."""
     try:
-        version = np.lib.format.read_magic(file)
-        if version not in readers:
-            raise ValueError(f"{name} has version {version} of the npy format")
-        shape, _, dtype = readers[version](file)
+        yield
     except _DAMAGED as error:
-        raise ValueError(f"{name} is damaged ({type(error).__name__})") from error
-    declared = math.prod(shape) * dtype.itemsize
-    if declared > size:
-        raise ValueError(f"{name} declares {readable(declared)} and has {readable(size)}")
+        raise ValueError(f"{name} is damaged ({type(error).__name__}: {error})") from error
 
 
 def check_stored(file: str | os.PathLike[str] | IO[bytes]) -> None:

@@ -8,8 +8,6 @@ were not used for longest are removed. A file that is damaged is as good as none
 import json
 import os
 import uuid
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -46,7 +44,7 @@ class KeptArrays:
                 if str(kept[_IDENTITY]) != self._identity:
                     return None
                 return {name: kept[name] for name in kept.files if name != _IDENTITY}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error):
+        except (OSError, ValueError):
             return None
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
