@@ -54,7 +54,6 @@ class TurnOverDropout(nn.Module):
     """
 
     def __init__(self, keep: float | None = None, dim: Dim = "features") -> None:
-        """Check the options; the masks come with `turnover.wrap`."""
         super().__init__()
         if dim not in DIMS:
             raise MaskError(f"dim={dim!r} is unknown. Give 'features' (last dimension) or 'channels' (dimension 1).")
@@ -115,7 +114,7 @@ class MaskedOutput:
         self.site = site
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        """Return the output with its first tensor masked; whatever else a tuple or mapping holds passes as it is."""
+        """Return the output with its first tensor masked."""
         if isinstance(output, Tensor):
             return apply_mask(output, self.site, training=module.training)
         packed = isinstance(output, PackedSequence)  # a tuple whose first tensor has no batch dimension
@@ -195,7 +194,6 @@ def _apply_replicated(x: Tensor, site: Site, active: Instances, mask_dim: int, t
 
 
 def _by_replica(x: Tensor, site: Site, *, training: bool, ids: int | None) -> Tensor:
-    """Return rows as [replicas, rows, ...]."""
     if site.expansion.expands_at(x, training=training, ids=ids):
         x = expanded(x, site.replicas)
     return x.unflatten(0, (site.replicas, -1))
@@ -279,7 +277,6 @@ def _check(x: Tensor, site: Site, active: Instances) -> int:
 
 
 def _spread(factors: Tensor, dims: int, batch_dim: int, mask_dim: int) -> Tensor:
-    """Return factors [rows, width] in a shape that broadcasts: one mask for all positions."""
     shape = [1] * dims
     shape[batch_dim], shape[mask_dim] = factors.shape
     return factors.reshape(shape)
@@ -419,7 +416,6 @@ def _after_dry_run(fitting: list[int], site: Site, x: Tensor, active: Instances)
 
 
 def _lengths(inputs: Any, dim: int) -> set[int]:
-    """Return how long the inputs are in a dimension; tensors of one dimension count where there are no others."""
     tensors = list(tensors_in(inputs))
     tensors = [tensor for tensor in tensors if tensor.dim() > 1] or tensors
     return {tensor.shape[dim] for tensor in tensors if tensor.dim() > dim}

@@ -249,11 +249,9 @@ class Instances:
         self._words: dict[tuple[Masking, torch.device], dict[int, Tensor]] = {}
 
     def __len__(self) -> int:
-        """Return how many instances there are."""
         return len(self.ids)
 
     def __enter__(self) -> "Instances":
-        """Make these the instances of this thread or task."""
         if ACTIVE.get() is not None:
             raise InstancesError(
                 "turnover.instances was entered inside another one. Leave the first before the second; for several "
@@ -264,7 +262,6 @@ class Instances:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        """Leave, and raise if a site of a model that ran was never reached."""
         if self._token is not None:
             ACTIVE.reset(self._token)
             self._token = None

@@ -145,7 +145,6 @@ class Masking:
     root: "weakref.ref[nn.Module] | None" = None
 
     def __init__(self, recipe: Recipe) -> None:
-        """Start with nothing learned."""
         self.recipe = recipe
         self.learned = Learned.nothing(len(recipe.sites))
         self.expansions = [Expansion(recipe.replicas, site.path) for site in recipe.sites]
@@ -175,11 +174,9 @@ class Masking:
         return _living[handle]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle what counts; source and handle are made anew."""
         return {name: getattr(self, name) for name in ("recipe", "learned", "expansions", "hugging_face")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Give a copy a handle of its own."""
         self.__dict__.update(state)
         self._start()
 
@@ -267,7 +264,6 @@ class Masking:
 
 
 def _mark(buffer: Tensor) -> tuple[Tensor, int]:
-    """Return the tensor and a number that changes when it is written to."""
     return buffer, -1 if buffer.is_inference() else buffer._version
 
 
@@ -295,7 +291,6 @@ class Site:
         return told or self.masking.learned.batch_dims[self.index] is not None
 
     def __str__(self) -> str:
-        """Return the path as messages show it."""
         return repr(self.recipe.path)
 
     @property

@@ -48,7 +48,7 @@ class ModeHook:
             _keep_start(module)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        """Return the output under the masks of the active instances; of "mixout" without any, the output itself."""
+        """Return the output under the masks of the active instances."""
         active = active_instances()
         if self._mixout and active is None and not module.training and probed_shapes() is None:
             return output
@@ -87,7 +87,6 @@ def _keep_start(module: nn.Module) -> None:
 
 
 def _start_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return the weights that a module had when it was wrapped."""
     return {name: module.get_buffer(_START + name.replace(".", "_")) for name, _ in module.named_parameters()}
 
 

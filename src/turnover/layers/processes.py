@@ -79,13 +79,11 @@ def is_managed(module: nn.Module) -> bool:
 
 
 def _is_shard(module: nn.Module) -> bool:
-    """Tell whether FSDP1 or FSDP2 has sharded this very module."""
     fsdp: Any = sys.modules.get(f"{_SHARDS}.fsdp")
     return fsdp is not None and isinstance(module, fsdp.FSDPModule | fsdp.FullyShardedDataParallel)
 
 
 def _is_flat(module: nn.Module) -> bool:
-    """Tell whether a module is FSDP1 around another one."""
     return _is_shard(module) and isinstance(module, sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel)
 
 
@@ -114,7 +112,6 @@ def _whole_copy(tensor: Tensor, device: torch.device | str | None) -> Tensor:
 
 
 def _unflattened(model: nn.Module) -> AbstractContextManager[Any]:
-    """Return a context in which parameters that FSDP1 flattened are whole and in their places."""
     if not is_flattened(model):
         return nullcontext()
     return sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel.summon_full_params(model, writeback=False)
@@ -148,12 +145,10 @@ def _unsharded(model: nn.Module) -> Iterator[None]:
 
 
 def _inside(module: Any) -> Any:
-    """Return the module that FSDP1 is around, or the module itself."""
     return module.module if _is_flat(module) else module
 
 
 def _is_theirs(hook: Any) -> bool:
-    """Tell whether torch.distributed put a hook there."""
     function = getattr(hook, "hook", hook)
     return str(getattr(function, "__module__", "")).startswith(_SHARDS)
 

@@ -82,7 +82,6 @@ class Recipe:
     start: str | None = None  # SHA-256 of the weights at the start, of which the networks of mode "mixout" are made
 
     def __hash__(self) -> int:
-        """Hash by the JSON text, since the options are a dict."""
         return hash(self.to_json())
 
     def source(self, replica: int = 0) -> MaskSource:
@@ -125,7 +124,6 @@ class Recipe:
         return recipe
 
     def __str__(self) -> str:
-        """Return a line that a person can compare with another."""
         paths = ", ".join(f"{site.path} ({site.dim}, keep {site.keep:g})" for site in self.sites)
         options = "".join(f", {name} {value:,}" for name, value in sorted(self.options.items()))
         replicas = "" if self.replicas == 1 else f", {self.replicas} replicas of {', '.join(self.replicated)}"
@@ -136,7 +134,6 @@ class Recipe:
 
 
 def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what was read from JSON with tuples in place of lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 

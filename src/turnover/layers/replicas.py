@@ -41,7 +41,6 @@ class Replicated(nn.Module):
     def __init__(
         self, copies: Sequence[nn.Module], expansion: Expansion, shared: dict[nn.Parameter, nn.Parameter] | None = None
     ) -> None:
-        """Stack the weights; of the modules themselves only an empty template stays."""
         super().__init__()
         first = copies[0]
         self.expansion = expansion
@@ -67,7 +66,6 @@ class Replicated(nn.Module):
         return template
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the replicated module has, such as `in_features`, where this one has nothing of that name."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -142,7 +140,6 @@ def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
 
 
 def _without_autocast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a tensor of autocast's type in that of the weights: autocast does not reach into vmap."""
     device = x.device.type
     return x.to(dtype) if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
 

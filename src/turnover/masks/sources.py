@@ -37,7 +37,6 @@ class Stream:
     keep: float = 0.5
 
     def __post_init__(self) -> None:
-        """Reject a width or rate that no mask can have."""
         check_keep(self.keep)
         if self.width < 1:
             raise MaskError(f"the width of site {self.site!r} must be an integer >= 1, got {self.width}.")
@@ -96,7 +95,6 @@ class Counter:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Reject what is not a seed."""
         _check_integer("seed", self.seed)
 
     def words(self, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
@@ -184,7 +182,6 @@ class Volatile:
     block: int = 1024
 
     def __post_init__(self) -> None:
-        """Reject a seed or block size that cannot be."""
         _check_integer("seed", self.seed)
         _check_integer("block", self.block, 1)
 
@@ -261,7 +258,6 @@ class Codebook:
     picks: int = 4
 
     def __post_init__(self) -> None:
-        """Reject a seed or a codebook that cannot be."""
         _check_integer("seed", self.seed)
         _check_integer("picks", self.picks, 1)
         _check_integer("rows", self.rows, self.picks)

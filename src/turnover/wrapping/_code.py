@@ -287,7 +287,6 @@ class Flow:
     """The code of a model with `sites`; `units` are modules that replicas would have for themselves."""
 
     def __init__(self, model: nn.Module, sites: Sequence[str], units: Sequence[str] = ()) -> None:
-        """Trace the model."""
         self.model = model
         self.modules = dict(model.named_modules())
         self.sites = list(sites)

@@ -126,7 +126,6 @@ def _no_match(model: nn.Module, pattern: str, paths: list[str]) -> str:
 
 
 def _maskable(model: nn.Module) -> list[str]:
-    """Return paths worth suggesting: leaves that make activations."""
     leaves = [(path, module) for path, module in model.named_modules() if path and not module._modules]
     return [path for path, module in leaves if not isinstance(module, nn.Flatten | nn.Identity)]
 
@@ -200,12 +199,10 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
 
 
 def _learning(module: nn.Module) -> list[str]:
-    """Return the names of the parameters that learn and are the module's own, not of a module within."""
     return [name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad]
 
 
 def _can_be_masked(model: nn.Module, path: str) -> bool:
-    """Tell whether each unit of a module's output has weights of its own, which a mask on it keeps an instance from."""
     module = model.get_submodule(path)
     known = isinstance(module, _MASKED) or is_transposed_linear(module) or is_vector_norm(module)
     return known and is_called(model, path) and path.rpartition(".")[2] not in _ONCE_A_BATCH

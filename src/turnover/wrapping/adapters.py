@@ -50,7 +50,6 @@ class Adapter(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Draw the weights."""
         super().__init__()
         self.down = nn.Linear(width, size, device=device, dtype=dtype)
         self.activation = ACTIVATIONS[activation]()
@@ -258,7 +257,6 @@ def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:
 
 
 def _has_linear(module: nn.Module) -> bool:
-    """Tell whether a module is or holds a linear layer."""
     return any(isinstance(part, nn.Linear) for part in module.modules())
 
 

@@ -49,6 +49,7 @@ CURES: dict[Cause, str] = {
     "BatchNorm statistics": "keep BatchNorm in eval mode while training, or use GroupNorm",
 }
 
+_STATISTICS = ("running_mean", "running_var")
 _SITE = ":"  # begins a site's path in an order of events; modules with parameters stand by their path alone
 
 
@@ -159,7 +160,7 @@ def mode_leaks(model: nn.Module, sites: Sequence[SiteRecipe]) -> Iterator[Leak]:
                 cause = "bias without a mask" if path in place else "no mask near"
                 yield Leak(join(path, name), cause)
         if gathers_statistics(module, model):
-            yield from (Leak(join(path, name), "BatchNorm statistics") for name in ("running_mean", "running_var"))
+            yield from (Leak(join(path, name), "BatchNorm statistics") for name in _STATISTICS)
 
 
 def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
@@ -237,12 +238,10 @@ class AuditReport:
         return {**asdict(self), "leaks": leaks, "by_cause": self.by_cause, "verdict": self.verdict}
 
     def __str__(self) -> str:
-        """Return the table that a person reads."""
         table = ["", *aligned(self._rows, header=_COLUMNS)] if self.leaks else []
         return "\n".join([self.verdict, *table, "", self._measured])
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
         return html_table(self.verdict, self._rows, header=_COLUMNS if self.leaks else (), below=[self._measured])
 
     @property
@@ -334,94 +333,69 @@ def measure_leaks(
     rows: int,
 ) -> AuditReport:
     """Return the report for a wrapped root, given how to run it and how to get one row's loss."""
-    parameters = {name: p for name, p in root.named_parameters() if p.requires_grad}
     masking = masking_of(root)
     replicas = masking.recipe.replicas
+    parameters = {name: p for name, p in root.named_parameters() if p.requires_grad}
     norms = {path: module for path, module in root.named_modules() if gathers_statistics(module, root)}
+
+    def gradients(view: Any, value: Callable[[Tensor, int], Tensor]) -> list[list[Tensor]]:
+        """Return the gradients of one scalar per row, by one forward pass in a view."""
+        with instances(ids, view=view):
+            outputs = forward()
+        if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
+            shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise ModelError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
+        # What one replica learns must not be seen by the flipped network of another either: they count together.
+        parts = outputs.unflatten(0, (replicas, -1))
+        found = []
+        for row in range(min(rows, len(ids))):
+            whole = torch.stack([value(part, row) for part in parts]).sum()
+            found.append(_gradients(whole, list(parameters.values())))
+        return found
+
     with torch.enable_grad(), _untouched(root, masking):
         events = _events(root, masking, ids, forward)
-        learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
-        used = _gradients(parameters, _row_values(ids, "flip", forward, _projected, rows, replicas))
+        learned, used = gradients("keep", row_loss), gradients("flip", _projected)
         statistics = list(_batch_statistics(norms, ids, forward))
-    tally = {name: _Tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
-    total_gradient = sum(t.gradient for t in tally.values()) or 1.0
-    leaks = [
-        Leak(
-            name,
-            _cause(root, name, events),
-            share=counts.leaked / counts.elements,
-            gradient_share=counts.leaked_gradient / total_gradient,
+    shares: dict[str, tuple[float, float]] = {}
+    total = flipped = leaked = 0.0
+    for place, name in enumerate(parameters):
+        keep, flip = (torch.stack([row[place] for row in given]) for given in (learned, used))
+        both, squares = (keep != 0) & (flip != 0), keep.to(widest_float(keep.device)).square()
+        total, flipped, leaked = (
+            total + float(squares.sum()),
+            flipped + int((flip != 0).sum()),
+            leaked + int(both.sum()),
         )
-        for name, counts in tally.items()
-        if counts.leaked
+        if bool(both.any()):
+            shares[name] = float(both.float().mean()), float(squares[both].sum())
+    leaks = [
+        Leak(name, _measured_cause(root, name, events), share=share, gradient_share=gradient / (total or 1.0))
+        for name, (share, gradient) in shares.items()
     ]
-    leaked, flipped = sum(t.leaked for t in tally.values()), sum(t.used for t in tally.values())
     return AuditReport(
         leaks=tuple(leaks + statistics),
         share=leaked / flipped if flipped else 0.0,
-        gradient_share=sum(t.leaked_gradient for t in tally.values()) / total_gradient,
+        gradient_share=sum(gradient for _, gradient in shares.values()) / (total or 1.0),
         rows=len(learned),
         parameters=sum(p.numel() for p in parameters.values()),
     )
 
 
-class _Tally:
-    """Counts over all rows for one parameter."""
-
-    def __init__(self, learned: list[Tensor | None], used: list[Tensor | None]) -> None:
-        self.leaked = self.used = self.elements = 0
-        self.leaked_gradient = self.gradient = 0.0
-        for keep, flip in zip(learned, used, strict=True):
-            gradient = keep if keep is not None else flip
-            self.elements += gradient.numel() if gradient is not None else 1
-            if flip is not None:
-                self.used += int((flip != 0).sum())
-            if keep is not None:
-                self.gradient += float(keep.to(widest_float(keep.device)).square().sum())
-            if keep is not None and flip is not None:
-                both = (keep != 0) & (flip != 0)
-                self.leaked += int(both.sum())
-                self.leaked_gradient += float(keep[both].to(widest_float(keep.device)).square().sum())
-
-
-def _row_values(
-    ids: Any,
-    view: Any,
-    forward: Callable[[], Tensor],
-    value: Callable[[Tensor, int], Tensor],
-    rows: int,
-    replicas: int,
-) -> Iterator[Tensor]:
-    """Yield one scalar per row from one forward pass in a view."""
-    with torch.enable_grad(), instances(ids, view=view):
-        outputs = forward()
-    if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
-        shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise ModelError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
-    # What one replica learns must not be seen by the flipped network of another either: they count together.
-    parts = outputs.unflatten(0, (replicas, -1))
-    for row in range(min(rows, len(ids))):
-        yield torch.stack([value(part, row) for part in parts]).sum()
-
-
-def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) -> list[dict[str, Tensor | None]]:
-    rows: list[dict[str, Tensor | None]] = []
-    for value in values:
-        gradients: Sequence[Tensor | None] = ()
-        if parameters:
-            gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
-        dense = [g.to_dense() if g is not None and g.is_sparse else g for g in gradients]
-        if not all(bool(g.isfinite().all()) for g in dense if g is not None):
-            raise ModelError(
-                "the gradients of a row are not finite, so what leaks cannot be measured. Look for NaN and infinite "
-                "values in the inputs, the targets and the weights."
-            )
-        rows.append(dict(zip(parameters, dense, strict=True)))
-    return rows
+def _gradients(value: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
+    if not parameters:
+        return []
+    found = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+    dense = [gradient.to_dense() if gradient.is_sparse else gradient for gradient in found]
+    if not all(bool(gradient.isfinite().all()) for gradient in dense):
+        raise ModelError(
+            "the gradients of a row are not finite, so what leaks cannot be measured. Look for NaN and infinite "
+            "values in the inputs, the targets and the weights."
+        )
+    return dense
 
 
 def _projected(outputs: Tensor, row: int) -> Tensor:
-    """Return a row of outputs projected on a random direction: the gradient is 0 only where nothing is used."""
     part = outputs[row : row + 1]
     direction = torch.randn(part.shape, generator=torch.Generator().manual_seed(row))
     return (part * direction.to(part.device, part.dtype)).sum()
@@ -446,7 +420,7 @@ def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], T
     return events
 
 
-def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
+def _measured_cause(root: nn.Module, name: str, events: list[str]) -> Cause:
     path, _, leaf = name.rpartition(".")
     module = root.get_submodule(path)
     if len(_names_of_parameters(root)[root.get_parameter(name)]) > 1:
@@ -459,18 +433,17 @@ def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
 
 def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[], Tensor]) -> Iterator[Leak]:
     """Yield the running statistics that a training pass changes: they see every instance."""
-    if not norms:
-        return
-    names = ("running_mean", "running_var")
-    before = {(path, name): getattr(module, name).clone() for path, module in norms.items() for name in names}
-    for module in norms.values():
-        module.train()
-    with torch.no_grad(), instances(ids):
-        forward()
-    for (path, name), old in before.items():
-        changed = float((getattr(norms[path], name) != old).float().mean())
+    statistics = {join(path, name): norm.get_buffer(name) for path, norm in norms.items() for name in _STATISTICS}
+    before = {name: statistic.clone() for name, statistic in statistics.items()}
+    for norm in norms.values():
+        norm.train()
+    if norms:
+        with torch.no_grad(), instances(ids):
+            forward()
+    for name, old in before.items():
+        changed = float((statistics[name] != old).float().mean())
         if changed > 0:
-            yield Leak(join(path, name), "BatchNorm statistics", share=changed)
+            yield Leak(name, "BatchNorm statistics", share=changed)
 
 
 @contextmanager

@@ -115,7 +115,6 @@ def copy_of(model: Model) -> Model:
 
 
 def _sharing(model: Model) -> Model:
-    """Return a copy of the modules that shares all tensors."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 

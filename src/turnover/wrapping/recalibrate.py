@@ -94,7 +94,6 @@ def _batch_norms(model: nn.Module) -> list[_BatchNorm]:
 
 
 def _replicas_of(model: nn.Module) -> list[nn.Module]:
-    """Return every replica as an ordinary model that shares its tensors with the whole one."""
     return replica_models(model) if _is_wrapped(model) else [model]
 
 

@@ -350,7 +350,6 @@ def _path(folder: Any, *, cure: str) -> Path:
 
 
 def _weight_files(source: Path) -> list[Path]:
-    """Return the files of weights that `save_pretrained` writes, one or several."""
     return sorted(file for file in source.glob("model*.safetensors") if file.is_file())
 
 

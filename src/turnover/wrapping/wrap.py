@@ -94,7 +94,6 @@ class ExpectedSignal:
         return self.ratio * _REFERENCE_SIGNAL
 
     def __str__(self) -> str:
-        """Return what it means, and what raises it."""
         return (
             f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
             f"that of digits ({_REFERENCE_ROWS:,} rows, sites of {_REFERENCE_WIDTH}, one replica: {_REFERENCE_SIGNAL})"
@@ -137,7 +136,6 @@ class Plan:
             raise PlanError(list(self.problems))
 
     def __str__(self) -> str:
-        """Return the plan as text for a terminal."""
         header, rows = self._table
         lines = [self._head, "", *aligned(rows, header=header)]
         for title, entries in self._parts:
@@ -145,7 +143,6 @@ class Plan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return the plan as a notebook shows it."""
         header, rows = self._table
         below = [line for title, entries in self._parts for line in (title, *entries)]
         return html_table(self._head, rows, header=header, below=below)
