@@ -402,7 +402,7 @@ def test_float_ids_and_ids_unknown_to_train_are_refused():
 )
 def test_a_loss_that_is_not_per_row_is_refused_before_the_work(loss, message):
     inf = turnover.Influence(trained(mlp(), at=["1", "3"]), loss=loss)
-    with pytest.raises(InfluenceError, match=message):
+    with pytest.raises(BatchError, match=message):
         inf.pairwise(queries(), ids=range(100))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.batches import IGNORED, Loss, default_loss, mean_over_tokens
+from turnover.batches import IGNORED, Loss, default_loss, mean_over_tokens, per_row
 from turnover.errors import InfluenceError
 
 MeasureName = Literal["loss", "probability", "margin"]
@@ -74,9 +74,9 @@ class Measure:
         if outputs.dtype in (torch.float16, torch.bfloat16):  # a loss needs more digits than these have
             outputs = outputs.float()
         if not isinstance(self.kind, str):
-            return _per_row(self.kind(outputs, targets), outputs, targets, f"the measure {self.unit!r}")
+            return per_row(self.kind(outputs, targets), outputs, targets, name=f"the measure {self.unit!r}")
         if self.kind == "loss" and self.loss is not None:
-            return -_per_row(self.loss(outputs, targets), outputs, targets, "the loss")
+            return -per_row(self.loss(outputs, targets), outputs, targets)
         if self.kind == "loss":
             loss = default_loss(targets)
             return -loss(outputs if targets.is_floating_point() else _class_scores(outputs, targets), targets)
@@ -95,28 +95,6 @@ class Measure:
             return None
         # Every token as a row of its own: what is said of rows holds for each.
         return self(outputs.flatten(0, 1), targets.flatten()).view(targets.shape)
-
-
-def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
-    """Return one value per row, averaging the tokens that count, or say what is wrong."""
-    rows = len(outputs)
-    shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-    if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != rows:
-        raise InfluenceError(
-            f"{name} returned {shape} for {rows} rows, but one value per row is needed. "
-            "With a loss of torch use reduction='none': nn.CrossEntropyLoss(reduction='none')."
-        )
-    if isinstance(targets, Tensor) and values.numel() > max(outputs.numel(), targets.numel()):
-        raise InfluenceError(
-            f"{name} returned {shape}, more values than there are outputs {list(outputs.shape)} or targets "
-            f"{list(targets.shape)}: it compared every row with every target. Bring both to one shape in it."
-        )
-    if values.dim() == 1:
-        return values
-    # Tokens are known to be ignored only where each has a target of its own.
-    if isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == values.shape:
-        return mean_over_tokens(values, targets)
-    return values.flatten(1).mean(1)
 
 
 def _class_scores(outputs: Tensor, targets: Any) -> Tensor:
