@@ -295,10 +295,7 @@ def _wrong_rows(x: Tensor, site: Site, active: Instances, batch_dim: int, traini
 def _missing(site: Site) -> Exception:
     if torch._C._current_graph_task_id() != -1:  # a backward pass runs in this thread
         return _not_checkpointed(site)
-    trainer = (
-        " The Trainer of Hugging Face knows no ids: train with turnover.integrations.TurnOverTrainer and "
-        "train_dataset=turnover.with_instance_ids(dataset) instead."
-    )
+    trainer = " With the Trainer of Hugging Face, train by turnover.integrations.TurnOverTrainer instead."
     return InstancesError(
         f"site {site} ran in training mode without instance ids. Tell which instances are in the "
         "batch: with turnover.instances(ids): loss = loss_fn(model(x), y). For evaluation call "

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from turnover.batches import Batch, batches_of
@@ -48,7 +48,7 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
         raise ModelError(
             f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give turnover.recalibrate(model, loader)."
         )
-    models = _replicas_of(model)
+    models = replica_models(model) if find_root(model) is not None else [model]
     norms = [_batch_norms(one) for one in models]
     if not norms[0]:
         warnings.warn(
@@ -58,15 +58,14 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
         )
         return 0
     every = [norm for own in norms for norm in own]
-    device = every[0].running_mean.device  # pyright: ignore[reportOptionalMemberAccess] - it gathers statistics
     count = 0
     with ExitStack() as stack:
         for one in models:
             stack.enter_context(eval_mode(one))
         stack.enter_context(_gathering(every))
         for batch in batches_of(loader):
-            given = batch.to(device)
-            full = instances(range(given.rows), view="full") if _is_wrapped(model) else nullcontext()
+            given = batch.to(next(every[0].buffers()).device)
+            full = nullcontext() if models[0] is model else instances(range(given.rows), view="full")
             with torch.no_grad(), no_instances(), full:
                 for one in models:
                     _forward(given, one)
@@ -86,19 +85,11 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
 
 def has_batch_statistics(model: nn.Module) -> bool:
     """Tell whether a model, wrapped or not, has a BatchNorm whose running statistics were gathered in training."""
-    return bool(_batch_norms(_replicas_of(model)[0]))
+    return bool(_batch_norms(model if find_root(model) is None else replica_models(model)[0]))
 
 
 def _batch_norms(model: nn.Module) -> list[_BatchNorm]:
     return [part for part in model.modules() if isinstance(part, _BatchNorm) and gathers_statistics(part, model)]
-
-
-def _replicas_of(model: nn.Module) -> list[nn.Module]:
-    return replica_models(model) if _is_wrapped(model) else [model]
-
-
-def _is_wrapped(model: nn.Module) -> bool:
-    return find_root(model) is not None
 
 
 def _forward(batch: Batch, model: nn.Module) -> None:
@@ -121,22 +112,19 @@ def _forward(batch: Batch, model: nn.Module) -> None:
 @contextmanager
 def _gathering(norms: Iterable[_BatchNorm]) -> Iterator[None]:
     """Let these modules gather plain averages from the start; as before where that fails."""
-    before: list[tuple[_BatchNorm, bool, float | None, list[tuple[Tensor, Tensor]]]] = []
-    for norm in norms:
-        statistics = [norm.running_mean, norm.running_var, norm.num_batches_tracked]
-        kept = [(tensor, tensor.clone()) for tensor in statistics if tensor is not None]
-        before.append((norm, norm.training, norm.momentum, kept))
+    norms = list(norms)
+    settings = [(norm, norm.training, norm.momentum) for norm in norms]
+    statistics = [(buffer, buffer.clone()) for norm in norms for buffer in norm.buffers()]
     try:
-        for norm, *_ in before:
+        for norm in norms:
             norm.reset_running_stats()
             norm.momentum, norm.training = None, True
         yield
     except BaseException:
         with torch.no_grad():
-            for *_, statistics in before:
-                for tensor, values in statistics:
-                    tensor.copy_(values)
+            for tensor, values in statistics:
+                tensor.copy_(values)
         raise
     finally:
-        for norm, training, momentum, _ in before:
+        for norm, training, momentum in settings:
             norm.training, norm.momentum = training, momentum

@@ -43,29 +43,17 @@ _MOST_NAMES = 6
 
 @dataclass(frozen=True)
 class SitePlan:
-    """One site as it would be.
+    """One site as it would be."""
 
-    Attributes:
-        path: module path, the key of its masks.
-        module: type of the module.
-        place: "output" of the module, "replaced" dropout or "layer" placed by hand.
-        dim: "features" or "channels".
-        width: units, where known.
-        batch_dim: dimension of the batch.
-        keep: share of units that an instance trains.
-        zero: whether zero stays zero up to the next weights.
-        runs: whether the example reached it; None without an example.
-    """
-
-    path: str
-    module: str
-    place: str
-    dim: str
-    width: int | None
+    path: str  # of the module, the key of its masks
+    module: str  # its type
+    place: str  # "output" of the module, "replaced" dropout or "layer" placed by hand
+    dim: str  # "features" or "channels"
+    width: int | None  # units, where known
     batch_dim: int
-    keep: float
-    zero: ZeroFlow
-    runs: bool | None = None
+    keep: float  # share of units that an instance trains
+    zero: ZeroFlow  # whether zero stays zero up to the next weights
+    runs: bool | None = None  # whether the example reached it; None without an example
 
 
 @dataclass(frozen=True)
@@ -75,18 +63,12 @@ class ExpectedSignal:
     Signal divided by noise is taken to grow with the root of width times replicas, as measured (exponents of .65 and
     .54; docs/results/medium/laws.md), and to fall with the number of rows, where it was measured to fall more slowly
     (exponent of -.6): of many rows it expects too little.
-
-    Attributes:
-        rows: training rows.
-        width: units of the narrowest site.
-        replicas: masked parts.
-        ratio: signal divided by noise, as a share of that of the reference task.
     """
 
-    rows: int
-    width: int
-    replicas: int
-    ratio: float
+    rows: int  # training rows
+    width: int  # units of the narrowest site
+    replicas: int  # masked parts
+    ratio: float  # signal divided by noise, as a share of that of the reference task
 
     @property
     def signal_to_noise(self) -> float:
