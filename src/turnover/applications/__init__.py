@@ -21,6 +21,8 @@ that take an `Influence`, data and plain arrays, and `find_all` for all findings
 | `findings.py` | all findings about a trained network, with noise and leaks |
 """
 
+from turnover.storage import as_plain as plain
+
 from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
 from .examples import Examples, SharedTokens, Span, Tokenizer, shared_tokens
 from .explain import (
@@ -69,7 +71,7 @@ from .near_duplicates import (
     near_duplicates,
 )
 from .predictions import Predictions, chance_p_value, prediction, predictions
-from .results import Histogram, NoiseFrom, Result, plain
+from .results import Histogram, NoiseFrom, Result
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .training_record import TrainingRecord, ridge_heads
 from .wrong_labels import FEWEST_VALIDATION, RowRecord, wrong_labels

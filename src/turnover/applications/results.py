@@ -1,8 +1,7 @@
 """What all findings share: plain JSON by one serializer, tables, significance, and checks of what a caller gives."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from turnover.errors import ApplicationError, ScoresError
 from turnover.scores import Scores, Top, checked_level, load_pandas
+from turnover.storage import as_plain
 
 if TYPE_CHECKING:
     import pandas
@@ -32,27 +32,7 @@ class Result:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON could hold it."""
         names = [field.name for field in fields(self) if field.name not in self._hidden]  # pyright: ignore[reportArgumentType]
-        return {name: plain(getattr(self, name)) for name in (*names, *self._also)}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON could hold it: results as dicts, arrays as lists, NaN and infinity as None.
-
-    Example:
-        >>> plain({"score": np.float32(0.5), "rows": np.arange(2), "missing": float("nan")})
-        {'score': 0.5, 'rows': [0, 1], 'missing': None}
-    """
-    if isinstance(value, Result):
-        return value.as_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return {name: as_plain(getattr(self, name)) for name in (*names, *self._also)}
 
 
 def table_of(rows: Sequence[Any], kind: type, before: Mapping[str, Sequence[Any]] | None = None) -> "pandas.DataFrame":

@@ -1,7 +1,5 @@
 """Wrong-label detection; several methods by one ground truth; and where further methods come from."""
 
-import dataclasses
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.storage import as_plain
 from turnover.training import TrainingRecipe
 
 from .lds import LDS, Ceiling, Queries, View, in_view, lds, retraining_ceiling, subset_outcomes
@@ -148,7 +147,7 @@ class Table:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON could hold it; NaN becomes None."""
-        return _plain(dataclasses.asdict(self))
+        return as_plain(self)
 
 
 def evaluate(
@@ -234,13 +233,3 @@ def evaluate(
 
     rows = [row_of(name, build) for name, build in methods.items()]
     return Table(view, rows, None if truth is None else retraining_ceiling(truth.outcomes))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

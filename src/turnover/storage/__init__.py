@@ -70,7 +70,7 @@ from .files import (
 )
 from .folders import Folder, open_folder
 from .kept import KeptArrays, VectorCache, cache_folder, content_keys
-from .records import Json, from_record, plain, to_record, wrong_types
+from .records import Json, as_plain, from_record, plain, to_record, wrong_types
 from .store import ArraySpec, StoredArrays, TileStore, TileWriter
 
 __all__ = [
@@ -84,6 +84,7 @@ __all__ = [
     "TileStore",
     "TileWriter",
     "VectorCache",
+    "as_plain",
     "atomic_file",
     "cache_folder",
     "check_memory",

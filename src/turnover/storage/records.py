@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
@@ -38,6 +40,28 @@ def _as_json(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
     raise TypeError(f"it has an object of type {type(value).__name__}")
+
+
+def as_plain(value: Any) -> Any:
+    """Return a result as JSON could hold it: dataclasses as dicts, arrays as lists, NaN and infinity as None.
+
+    What has an `as_dict` of its own is what that returns.
+
+    Example:
+        >>> as_plain({"score": np.float32(0.5), "rows": np.arange(2), "missing": float("nan")})
+        {'score': 0.5, 'rows': [0, 1], 'missing': None}
+    """
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): as_plain(item) for name, item in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return as_plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [as_plain(item) for item in cast("Sequence[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
