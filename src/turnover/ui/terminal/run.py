@@ -146,9 +146,9 @@ def run(
     with resumable(lambda: _how_to_resume(folder)), terminal.bars() as watch:
         made = start_run(settings, folder, watch=watch, executor=executor)
         track(made, trackers)
-        data, page, seconds = _written_report(made, watch)
+        said, page, seconds = _written_report(made, watch)
     if not terminal.as_json:
-        _print_run(made, data, page, seconds, terminal)
+        _print_run(made, said, page, seconds, terminal)
         return
     terminal.result(
         {
@@ -156,13 +156,13 @@ def run(
             "report": str(page),
             "kind": made.kind,
             "task": made.task.name,
-            "rows": data.overview["rows"],
-            "labels": data.overview["labels"],
+            "rows": said.overview["rows"],
+            "labels": said.overview["labels"],
             "results": made.about.results,
             "seconds": {**made.about.seconds, "report": round(seconds, 3)},
             "notes": made.about.notes,
             "warning": nothing_learned(made),
-            "headlines": data.headlines,
+            "headlines": said.headlines,
             "next": [command for command, _ in next_commands(made)],
         }
     )
