@@ -195,6 +195,20 @@ def test_no_more_items_are_taken_than_fit_into_the_window():
     assert len(taken) <= 5
 
 
+def test_questions_about_rows_and_about_queries_share_workers(workers):
+    x, y, ids = train_rows()
+    model = trained(mlp(), at=["3"], replicas=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TurnOverWarning)  # the model was not trained
+        for estimator in ("tod", Curvature(temperature=1.0)):
+            alone, together = (
+                turnover.Influence(model, train=(x, y, ids), estimator=estimator, executor=one)
+                for one in (None, workers)
+            )
+            assert np.array_equal(together.self_influence().values, alone.self_influence().values)
+            assert np.array_equal(together.mean(rows()).values, alone.mean(rows()).values)
+
+
 def test_what_cannot_leave_the_process_is_named(workers):
     inf = turnover.Influence(two_sites(), measure=lambda outputs, targets: outputs[:, 0], executor=workers)
     with pytest.raises(InfluenceError, match=r"cannot be sent to another process: .*lambda"):

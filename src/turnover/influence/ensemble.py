@@ -201,9 +201,9 @@ class Ensemble:
         if not is_remote(self.executor):
             return self.executor
         models = [member.model for member in [*self.whole, *self.members]]
-        return self.executor.sharing(
-            [Shared(f"models {fingerprint_of(self.digests())}", models), *data], memory=self.memory
-        )
+        # Of the same weights, with or without their replicas.
+        shared = Shared(f"{len(models)} models {fingerprint_of(self.digests())}", models)
+        return self.executor.sharing([shared, *data], memory=self.memory)
 
     def _open_replicas(self) -> None:
         """Make the members where that was not done, or where weights were exchanged (`model.to(device)`)."""
