@@ -224,9 +224,9 @@ def evaluate(
         except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
             return replace(row, problems={"method": f"{type(error).__name__}: {error}"})
         problems: dict[str, str] = {}
-        for metric in [metric for metric in METRICS if metric in metrics]:
+        for metric in METRICS:
             try:
-                row = replace(row, **measured(metric, method, scores))
+                row = replace(row, **(measured(metric, method, scores) if metric in metrics else {}))
             except Exception as error:  # noqa: BLE001 - nor must one metric
                 problems[metric] = f"{type(error).__name__}: {error}"
         return replace(row, problems=problems)
