@@ -120,7 +120,7 @@ def _images(config: Config, data: Data, seed: int) -> tuple[Images, Images]:
     return Images(pixels[:rows], given[:rows]), Images(pixels[rows:end], labels[rows:end])
 
 
-def _right(finished: Run[Any], model: torch.nn.Module) -> float:
+def _right(finished: Run, model: torch.nn.Module) -> float:
     return share_right(model.eval(), *finished.data("test"))
 
 
