@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.campaign.trial import Budget, Outcome, Tally, judged, try_generated
-from turnover.runs import Rows, RunConfig, RunFolder
+from turnover.runs import Rows, RunConfig, RunFolder, Table
 from turnover.runs._reading import read_rows, read_table
 from turnover.runs._splits import split_rows
 
@@ -483,11 +483,11 @@ def try_damaged_table(case: Case) -> tuple[Outcome, str]:
     with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
         file = Path(held) / case.data
         file.write_bytes(case.files[case.data])
-        return judged(lambda: _unlike_other_readers(read_table(file).data.to_pandas(), file))
+        return judged(lambda: _unlike_other_readers(read_table(file), file))
 
 
-def _unlike_other_readers(frame: pd.DataFrame, file: Path) -> str:
-    own = [[str(name).strip() for name in frame.columns], *frame.to_numpy(object).tolist()]
+def _unlike_other_readers(table: Table, file: Path) -> str:
+    own = [[name.strip() for name in table.columns], *(list(row.values()) for row in table.data.to_pylist())]
     if file.suffix == ".parquet":  # integers with gaps are floats in pandas, and compared as such
         own = [[_plain_cell(_as_float(cell)) for cell in row] for row in own]
     try:
@@ -495,6 +495,9 @@ def _unlike_other_readers(frame: pd.DataFrame, file: Path) -> str:
     except Exception as error:  # noqa: BLE001 - each of the libraries has errors of its own
         return f"read, though another library says {type(error).__name__}: {error}"
     own = [[comparable(cell) for cell in row] for row in own]
+    if file.suffix in (".json", ".jsonl"):
+        columns = [[_of_one_type(list(cells)) for cells in zip(*rows, strict=True)] for _, *rows in others]
+        others = [[names, *zip(*cells, strict=True)] for (names, *_), cells in zip(others, columns, strict=True)]
     if file.suffix == ".parquet":
         others = [[[_as_float(cell) for cell in row] for row in other] for other in others]
     same = any([[comparable(cell) for cell in row] for row in other] == own for other in others)
@@ -562,6 +565,23 @@ def _by_json(file: Path) -> list[list[list[Any]]]:
             rows = [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return [[[name.strip() for name in columns], *([row.get(name) for name in columns] for row in rows)]]
+
+
+def _of_one_type(cells: list[Any]) -> list[Any]:
+    """Return cells as a column holds them: texts where they are of several types, or too large for their type."""
+    kinds = {type(cell) for cell in cells} - {type(None)}
+    large = [cell for cell in cells if type(cell) is int and abs(cell) >= (2**53 if float in kinds else 2**63)]
+    if kinds == {int, float} and not large:
+        return [None if cell is None else float(cell) for cell in cells]
+    if len(kinds) < 2 and not large:
+        return cells
+    return [None if cell is None else _cell_text(cell) for cell in cells]
+
+
+def _cell_text(cell: Any) -> str:
+    if isinstance(cell, list | dict):
+        return json.dumps(cell, ensure_ascii=False)
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _by_pyarrow(file: Path) -> list[list[list[Any]]]:

@@ -13,7 +13,7 @@ from typing import Any
 from tests.campaign.page import soak
 from tests.campaign.runner import TRIALS
 from tests.campaign.trial import FAILURES, Outcome, Tally
-from turnover.evaluation import markdown_table
+from turnover_bench.checks import markdown_table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reliability.json"
 _PACKAGES = (

@@ -2,13 +2,14 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 
 pytest.importorskip("pandas", reason="needs the extra cli")
 pytest.importorskip("PIL", reason="needs the extra cli")
 pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install pyarrow")
 pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover[serve]'")
+
+import pyarrow.compute as pc
 
 from tests.campaign import damages, files, interruptions, misuse, misuse_of_models
 from tests.campaign.cleaned import try_cleaned
@@ -48,16 +49,16 @@ def test_no_misuse_ends_in_silence(cases):
 
 
 def test_the_judge_of_readers_sees_a_lost_digit(monkeypatch):
-    from turnover.runs._reading import _table_rows
+    from turnover.runs import columns
 
-    whole = _table_rows._numbers_or_categories
-    monkeypatch.setattr(_table_rows, "_numbers_or_categories", lambda cells: _rounded(whole(cells)))
+    whole = columns._numbers_or_categories
+    monkeypatch.setattr(columns, "_numbers_or_categories", lambda cells: _rounded(whole(cells)))
     tally = outcomes(files.READERS["csv and tsv"], Budget(seed=1, share=0.02))
     assert tally.counts[Outcome.DIFFERENT] > 0
 
 
 def _rounded(values):
-    return values.round(10) if values.dtype == np.float64 else values
+    return pc.round(values, 10) if values.type == "double" else values
 
 
 def test_the_judge_of_damages_sees_one_that_no_checksum_finds(monkeypatch):

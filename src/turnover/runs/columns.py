@@ -531,7 +531,7 @@ def _numbers_or_categories(column: "pa.ChunkedArray") -> "pa.Array":
     """Return a column as float64 or as strings, null where a cell is missing."""
     pa = need_pyarrow()
     types, kind = pa.types, column.type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_integer(kind) or types.is_floating(kind):  # Arrow rounds decimals twice
         numbers = column.cast(pa.float64(), safe=False).to_numpy()
         return pa.array(numbers, mask=~np.isfinite(numbers))
     texts = [label_text(value) for value in column.to_pylist()]

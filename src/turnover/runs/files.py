@@ -136,7 +136,9 @@ def arrow_column(cells: list[Any]) -> "pa.Array":
 
 
 def _as_text(cell: Any) -> str:
-    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else str(cell)
+    if isinstance(cell, list | dict):
+        return json.dumps(cell, ensure_ascii=False, default=str)
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 # The encoding is found by reading a file once, so that a wrong one is named before any row is used.
