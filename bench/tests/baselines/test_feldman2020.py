@@ -147,7 +147,7 @@ def test_it_agrees_with_leave_one_out_in_rank_and_sign():
             lambda: FeldmanZhang(
                 recipe(build=partial(nn.Linear, 3, 1), targets=X[:, :1]), models=30, measure="accuracy"
             ).self_influence(),
-            TrainingError,
+            BaselineError,
             "need class scores .* Use measure='loss'",
         ),
         (

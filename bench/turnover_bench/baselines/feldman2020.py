@@ -10,10 +10,12 @@ Feldman and Zhang, "What Neural Networks Memorize and Why: Discovering the Long 
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from torch import Tensor
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.progress import is_shown
@@ -158,7 +160,12 @@ class FeldmanZhang(Baseline):
     def _measured(self, queries: TrainingRecipe | None, identity: dict[str, Any], progress: bool | None) -> np.ndarray:
         """Return the measure of all rows and then all queries by every model, [models, rows + queries]."""
         recipes = [self._recipe] if queries is None else [self._recipe, queries]
-        measure = RowMeasure(tuple((recipe, None) for recipe in recipes), self._measure)
+        by_name = {
+            "loss": None,
+            "probability": partial(_correctness, False),
+            "accuracy": partial(_correctness, True),
+        }
+        measure = RowMeasure(tuple((recipe, None) for recipe in recipes), by_name[self._measure])
         blocks = []
         for start, stop, folder in self._blocks(identity["queries"]):
             subsets, seeds = self.plan(start, stop)
@@ -244,3 +251,19 @@ def welch(included: np.ndarray, outcomes: np.ndarray, sums: _Sums = np.matmul) -
 
 def _row_by_row(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return (weights * numbers.T).sum(1)
+
+
+def _correctness(hard: bool, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the probability of the given label, or 1 where it is predicted; means over tokens that have a label."""
+    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
+        raise BaselineError(
+            f"outputs are {list(outputs.shape)} and targets {targets.dtype} {list(targets.shape)}; measures "
+            "'probability' and 'accuracy' need class scores [rows, classes] and integer targets. Use measure='loss'."
+        )
+    labels = targets.clamp(min=0).long()
+    if hard:
+        correct = (outputs.argmax(-1) == labels).float()
+    else:
+        correct = outputs.softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
+    correct, counted = correct.reshape(len(correct), -1), (targets >= 0).reshape(len(correct), -1)
+    return ((correct * counted).sum(1) / counted.sum(1).clamp(min=1)).float()

@@ -253,12 +253,17 @@ def _build_plain(recipe: TrainingRecipe) -> nn.Module:
 
 def query_losses(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
     """Return the loss of every query; a wrapped model in eval mode answers in full view."""
-    return RowMeasure(((queries, None),), "loss")(model)
+    return RowMeasure(((queries, None),))(model)
 
 
 def query_predictions(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
     """Return the predicted class of every query; of outputs with a single number, by its sign."""
-    return RowMeasure(((queries, None),), "prediction")(model)
+    return RowMeasure(((queries, None),), _predicted)(model)
+
+
+def _predicted(outputs: Tensor, targets: Tensor) -> Tensor:
+    single = outputs.dim() == 1 or outputs.shape[-1] == 1
+    return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)
 
 
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:

@@ -12,12 +12,11 @@ on; retraining in worker processes, cached. Must not know: scores, or how method
 
 from .checkpoint import Checkpoint, read_state, write_state
 from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, scale_problem, seed_step, weights_digest
-from .retrain import MeasureName, RowMeasure, check_processes, retrain
+from .retrain import RowMeasure, check_processes, retrain
 
 __all__ = [
     "Checkpoint",
     "Inputs",
-    "MeasureName",
     "RowMeasure",
     "Step",
     "TrainingRecipe",

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from turnover.storage import ArraySpec, TileStore
 from .recipe import TrainingRecipe, digest_of
 
 Measure = Callable[[nn.Module], np.ndarray]
-MeasureName = Literal["loss", "probability", "accuracy", "prediction"]
 
 _ROWS_AT_ONCE = 1024
 
@@ -79,14 +78,10 @@ def retrain(
 
 @dataclass(frozen=True, eq=False)
 class RowMeasure:
-    """What a trained model says about rows of recipes; can be sent to a worker process.
-
-    "probability" is that of the given label, "accuracy" 1 where that label is predicted, else 0, "prediction" the
-    number of the predicted class.
-    """
+    """What a trained model says about rows of recipes; can be sent to a worker process."""
 
     parts: tuple[tuple[TrainingRecipe, Tensor | None], ...]  # recipes, and which rows of each; None: all
-    measure: MeasureName = "loss"
+    measure: Callable[[Tensor, Tensor], Tensor] | None = None  # of outputs and targets, [rows]; None: the loss
 
     def __call__(self, model: nn.Module) -> np.ndarray:
         """Return the measure of all rows, [rows of all parts]."""
@@ -99,13 +94,9 @@ class RowMeasure:
         )
 
     def _of(self, model: nn.Module, recipe: TrainingRecipe, rows: Tensor) -> Tensor:
-        if self.measure == "loss":
+        if self.measure is None:
             return recipe.losses(model, rows).float()
-        outputs = recipe.outputs(model, rows)
-        if self.measure == "prediction":  # of an output with a single number, by its sign
-            single = outputs.dim() == 1 or outputs.shape[-1] == 1
-            return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)
-        return _correctness(outputs, recipe.targets[rows], hard=self.measure == "accuracy").float()
+        return self.measure(recipe.outputs(model, rows).cpu(), recipe.targets[rows].cpu())
 
 
 def check_processes(processes: int) -> None:
@@ -161,19 +152,3 @@ def _train(recipe: TrainingRecipe, measure: Measure, job: tuple[np.ndarray, int]
     model = recipe.fit(torch.from_numpy(rows), seed=seed)
     with torch.no_grad():
         return np.asarray(measure(model), dtype=np.float32)
-
-
-def _correctness(outputs: Tensor, targets: Tensor, *, hard: bool) -> Tensor:
-    """Return the probability of the given label, or 1 where it is predicted; means over tokens that have a label."""
-    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
-        raise TrainingError(
-            f"outputs are {list(outputs.shape)} and targets {targets.dtype} {list(targets.shape)}; measures "
-            "'probability' and 'accuracy' need class scores [rows, classes] and integer targets. Use measure='loss'."
-        )
-    labels = targets.clamp(min=0).long()
-    if hard:
-        correct = (outputs.argmax(-1) == labels).float()
-    else:
-        correct = outputs.softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
-    correct, counted = correct.reshape(len(correct), -1), (targets >= 0).reshape(len(correct), -1)
-    return (correct * counted).sum(1) / counted.sum(1).clamp(min=1)
