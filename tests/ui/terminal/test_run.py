@@ -1,22 +1,18 @@
 """`turnover run`: from a file to a report; replayed, resumed, rejected."""
 
-import io
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
 from tests.ui.small_runs import reviews
 from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejected
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
-from turnover.runs.run import open_run
 from turnover.storage import digest_of, to_record
-from turnover.ui.terminal.command import Terminal
-from turnover.ui.terminal.run import _folder_for, print_next, took
+from turnover.ui.terminal.run import _folder_for, took
 
 
 @pytest.fixture
@@ -162,14 +158,3 @@ def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv,
     said = turnover_("run", csv, "--text", "text", "--label", "label", "--out", "R")
     assert said.code == 130
     assert "nothing is kept. The same command starts again" in said.err
-
-
-def test_commands_stay_whole_where_they_do_not_fit_beside_what_they_are_for(text_run):
-    run, narrow = open_run(text_run), Terminal(as_json=False)
-    for width in (60, 200):
-        narrow.words = Console(width=width, file=io.StringIO(), highlight=False)
-        print_next(run, narrow)
-        assert isinstance(narrow.words.file, io.StringIO)
-        text = narrow.words.file.getvalue()
-        assert "harmful examples, and a file without them" in text
-        assert ("without them:" in text) == (width == 60)

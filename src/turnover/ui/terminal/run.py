@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -262,23 +263,6 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     return [(f"{turnover} {command}", purpose) for command, purpose in commands]
 
 
-def print_next(run: Run, terminal: Terminal) -> None:
-    """Print what to type next."""
-    commands = next_commands(run)
-    # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
-    wide = max(len(command) for command, _ in commands) + max(len(purpose) for _, purpose in commands) + 6
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="cyan")
-    if wide <= terminal.words.width:
-        table.add_column(style="dim")
-        for command, purpose in commands:
-            table.add_row(command, purpose)
-    else:
-        for command, purpose in commands:
-            table.add_row(Text.assemble((f"{purpose}:\n", "dim"), command))
-    terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
-
-
 def took(run: Run, report: float) -> str:
     """Return how long a run took, as a sentence that says what is counted."""
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
@@ -308,7 +292,10 @@ def _print_run(run: Run, data: ReportData, page: Path, seconds: float, terminal:
     for headline in data.headlines:
         table.add_row(Text(headline.figure, style=_TONES[headline.tone]), plain(headline.sentence))
     words.print(Panel(table, title="Findings", title_align="left", border_style="dim"))
-    print_next(run, terminal)
+    lines = [
+        Text.assemble((f"{purpose}:\n", "dim"), (f"  {command}", "cyan")) for command, purpose in next_commands(run)
+    ]
+    words.print(Panel(Group(*lines), title="What next", title_align="left", border_style="dim"))
     words.print(f"Report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
     words.print(took(run, seconds), style="dim")
 
