@@ -93,18 +93,6 @@ def test_compiled_bits_are_the_eager_bits_at_both_sites(backend, keep):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_compiled_bits_do_not_depend_on_the_type(backend):
-    model = turnover.wrap(Ones(), at=["first", "second"], keep=0.3).train()
-    fast, _ = compiled(model, backend)
-    patterns = []
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        with turnover.instances(range(7)):
-            patterns.append([part == 0 for part in fast(torch.ones(7, 100, dtype=dtype))])
-    for other in patterns[1:]:
-        assert_same(other, patterns[0])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_smaller_last_batch_works(backend):
     model = both_kinds().train()
     fast, counter = compiled(model, backend)
@@ -138,12 +126,6 @@ def test_a_batch_of_one_is_expanded_in_a_compiled_model_without_recompiling(back
         graphs.append(counter.frame_count)
     assert graphs == graphs[:1] * 4
     assert torch.equal(fast(x), turnover.unwrap(model)(x))
-
-
-def test_a_compiled_batch_of_one_is_not_expanded_in_training_mode():
-    fast, _ = compiled(both_kinds().train(), "eager")
-    with pytest.raises(BatchSizeError, match="5 instance ids, but site '2' got a batch of 1 rows"):
-        run(fast, torch.randn(1, 6))
 
 
 def test_compiled_training_stays_one_graph_after_evaluation():
@@ -255,16 +237,6 @@ def test_a_context_inside_a_compiled_function_has_the_right_ids():
         torch.testing.assert_close(found, run(model, x, ids).square().sum())
         graphs.append(counter.frame_count)
     assert graphs == graphs[:1] * 3
-
-
-def test_an_eager_pass_between_compiled_ones_causes_no_recompilation():
-    model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), at=["0", "1"]).train()
-    fast, counter = compiled(model, "eager")
-    for _ in range(2):
-        for net in (fast, model):
-            with turnover.instances(IDS):
-                net(torch.randn(5, 4, 6)).sum().backward()
-    assert counter.frame_count == 1
 
 
 def test_a_compiled_training_pass_is_counted():

@@ -89,13 +89,6 @@ def test_all_positions_of_an_instance_have_one_mask():
     assert len({tuple(row.tolist()) for row in on[:, 0]}) == len(IDS)
 
 
-def test_two_sites_have_different_masks():
-    model = turnover.wrap(nn.Sequential(nn.Linear(6, 64), nn.Linear(64, 64)), at=["0", "1"])
-    seen = seen_at(model, ["0", "1"], torch.randn(5, 6))
-    agreement = ((seen["0"] != 0) == (seen["1"] != 0)).float().mean()
-    assert 0.3 < agreement < 0.7
-
-
 @pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp, both_kinds])
 def test_eval_without_ids_is_the_plain_model_exactly(make):
     model = make().eval()
@@ -137,15 +130,6 @@ def test_masks_do_not_depend_on_the_random_state():
     assert torch.equal(*outputs)
 
 
-def test_masks_do_not_depend_on_batch_order_or_company():
-    model = wrapped_mlp().eval()
-    x = torch.randn(5, 6)
-    order = torch.tensor([3, 1, 4, 0, 2])
-    whole = run(model, x)
-    torch.testing.assert_close(run(model, x[order], torch.tensor(IDS)[order]), whole[order])
-    torch.testing.assert_close(run(model, x[2:4], IDS[2:4]), whole[2:4])
-
-
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 @pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp])
 def test_a_batch_of_one_is_expanded_in_eval_mode_and_equals_the_repeated_batch(make, view):
@@ -181,9 +165,3 @@ def test_a_batch_of_another_size_raises_in_eval_mode(view):
     model = wrapped_mlp().eval()
     with pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which is expanded"):
         run(model, torch.randn(4, 6), view=view)
-
-
-def test_the_full_view_in_training_mode_is_the_plain_model():
-    model = wrapped_mlp().train()
-    x = torch.randn(5, 6)
-    assert torch.equal(run(model, x, view="full"), turnover.unwrap(model)(x))

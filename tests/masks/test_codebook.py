@@ -13,7 +13,7 @@ import torch
 
 from tests.masks.drawn import bits_of, words_of
 from tests.reference import mask_twin
-from turnover.masks import Codebook, Stream
+from turnover.masks import Codebook
 from turnover.masks.hashing import id_words
 from turnover.masks.sources import primitive_keep
 
@@ -52,20 +52,6 @@ def test_rate_of_ones_is_keep(rows, picks, keep):
 
 @each_shape
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
-def test_ids_correlate_as_theory_says(rows, picks, keep):
-    bits = bits_of(Codebook(seed=2, rows=rows, picks=picks), range(1024), 2**14, keep=keep)
-    measured = correlation_per_unit(bits[:512], bits[512:], keep)
-    # Which ids share rows is chance, too, and the same for all units: count those pairs exactly.
-    low, high = id_words(torch.arange(1024))
-    picked = Codebook(seed=2, rows=rows, picks=picks).picked_rows(low, high, "fc1")
-    shared = (picked[:512] == picked[512:]).sum(1).numpy()
-    q = primitive_keep(keep, picks)
-    given_picks = ((q ** (2.0 * picks - shared)).mean() - keep**2) / (keep * (1 - keep))
-    assert_mean_is(measured, given_picks)
-
-
-@each_shape
-@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
 def test_formula_of_the_mean_correlation_fits_the_picks_of_many_ids(rows, picks, keep):
     pairs = 100_000
     low, high = id_words(torch.arange(2 * pairs))
@@ -74,21 +60,6 @@ def test_formula_of_the_mean_correlation_fits_the_picks_of_many_ids(rows, picks,
     q = primitive_keep(keep, picks)
     per_pair = (q ** (2.0 * picks - shared) - keep**2) / (keep * (1 - keep))
     assert_mean_is(per_pair, Codebook(rows=rows, picks=picks).mean_correlation(keep))
-
-
-def test_sites_pick_their_rows_independently():
-    rows, picks = 16, 2
-    source, ids = Codebook(seed=4, rows=rows, picks=picks), torch.arange(100_000)
-    low, high = id_words(ids)
-    one, other = (source.picked_rows(low, high, site) for site in ("fc1", "fc2"))
-    share = (one == other).double().mean().item()
-    expected = picks / rows
-    assert abs(share - expected) < BOUND * np.sqrt(expected * (1 - expected) / one.numel())
-
-
-def test_seeds_give_unrelated_codebooks():
-    a, b = (bits_of(Codebook(seed=seed, rows=64, picks=2), range(512), 2**15) for seed in (5, 6))
-    assert_mean_is(correlation_per_unit(a, b, 0.5), 0.0)
 
 
 @pytest.mark.parametrize(("rows", "picks"), [(4096, 4), (12, 3), (5, 5), (7, 1)])
@@ -117,17 +88,6 @@ def test_default_codebook_is_stated_in_the_notes():
     assert f"probability {(4 / 4096) ** 4:.3g} per site" in note
     assert f"correlate by {Codebook().mean_correlation(0.5):.3g} on average" in note
     assert Codebook().mean_correlation(0.5) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
-
-
-def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows():
-    # One primitive row picked at one rate: the mask is the row itself, whatever else is asked for.
-    source = Codebook(seed=9, rows=8, picks=1)
-    alone = words_of(source, range(50), 64)
-    asked = [Stream("fc1", 64), Stream("wide", 1000), Stream("fc1", 64, keep=0.9)]
-    among = source.words(torch.arange(50), asked)
-    assert np.array_equal(among[0].numpy(), alone)
-    assert len(np.unique(alone, axis=0)) == 8
-    assert not (alone & ~among[2].numpy()).any()
 
 
 @pytest.mark.parametrize("picks", [1, 2, 4, 64])

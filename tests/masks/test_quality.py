@@ -133,48 +133,12 @@ def test_each_of_the_63_bits_of_an_id_flips_every_unit_half_the_time(source):
 
 
 @each_source
-def test_all_pairs_of_units_are_uncorrelated_over_ids(source):
-    assert_uncorrelated_rows(bits_of(source(seed=5), range(2**17), width=128).T)
-
-
-@each_source
-@pytest.mark.parametrize("step", [1, 2, 1024])
-def test_all_pairs_of_a_unit_of_an_id_and_a_unit_of_a_later_id_are_uncorrelated(source, step):
-    ids, width = 2**17, 96
-    bits = bits_of(source(seed=5), range(ids + step), width=width)
-    z = correlations_z(bits[:-step].T, bits[step:].T)
-    assert np.abs(z).max() < bound(z.size)
-    assert abs((z**2).sum() - z.size) < bound(1) * np.sqrt(2 * z.size)
-
-
-@each_source
 def test_all_pairs_of_ids_are_uncorrelated_over_units(source):
     near = range(128)
     far = [2**power + step for power in (24, 31, 32, 53, 62) for step in range(-8, 8)]
     ids = torch.tensor([*near, *far])
     source = source(seed=6) if source is Counter else source(seed=6, block=64)
     assert_uncorrelated_rows(bits_of(source, ids, width=2**16))
-
-
-@each_source
-@pytest.mark.parametrize("vary", ["seed", "site"])
-def test_all_pairs_of_consecutive_seeds_and_of_sites_are_uncorrelated(source, vary):
-    keys = [(number, "fc1") if vary == "seed" else (7, f"blocks.{number}") for number in range(64)]
-    rows = [bits_of(source(seed=seed), range(64), WIDTH, site=site).ravel() for seed, site in keys]
-    assert_uncorrelated_rows(np.stack(rows))
-
-
-@each_source
-def test_all_values_of_a_byte_are_equally_frequent(source):
-    bytes_ = words_of(source(seed=8), range(IDS), WIDTH).view(np.uint8)
-    counts = np.bincount(bytes_.ravel(), minlength=256)
-    z = (counts - bytes_.size / 256) / np.sqrt(bytes_.size / 256)
-    assert abs((z**2).sum() - 255) < bound(1) * np.sqrt(2 * 255)
-
-
-def test_sources_are_uncorrelated_at_the_same_seed_and_site():
-    a, b = (bits_of(source(seed=9), range(IDS), WIDTH) for source in SOURCES.values())
-    assert abs(correlation_z(a, b, 0.5)) < bound(1)
 
 
 @each_source
@@ -185,10 +149,3 @@ def test_a_million_ids_in_each_range_never_share_a_mask(source):
     source = source(seed=10) if source is Counter else source(seed=10, block=2**16)
     # 64 units: true coins would collide once in a million such tests.
     assert_no_two_alike(words_of(source, ids, width=64))
-
-
-@each_source
-def test_ids_that_agree_in_their_low_bits_never_share_a_mask(source):
-    # What float32 or int32 ids would confuse: the same low word under many high words.
-    ids = (torch.arange(1000).unsqueeze(1) << 32 | torch.arange(1000)).flatten()
-    assert_no_two_alike(words_of(source(seed=11), ids, width=64))
