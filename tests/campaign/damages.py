@@ -1,4 +1,4 @@
-"""Damages of every file of everything that turnover keeps: run folders, score folders, saved models, recordings.
+"""Damages of every file of everything that turnover keeps: run folders, score folders, saved models.
 
 The judge knows the answers of what was kept before the damage: opened again, it gives the same ones, or a sentence; and
 where it can be made again, the same ones come back.
@@ -24,9 +24,7 @@ from tests.ui import small_runs
 from turnover.runs import RunConfig, check_cleansing, open_run, run_cleansing, start_run
 from turnover.scores import OutOfSample, Scores
 from turnover.storage import LOCK_FILES
-from turnover.training import TrainingRecipe
 from turnover.ui.web.corrections import MarkBook
-from turnover_bench.baselines import SgdInfluence, TracIn
 
 TINY: dict[str, Any] = {
     "hidden": 16,
@@ -254,26 +252,6 @@ def _single_answers(folder: Path) -> Answers:
     return {"self": scores.values, "stderr": scores.stderr, "ids": scores.ids, "probs": held_out.probs}
 
 
-def _recipe(seed: int = 0) -> TrainingRecipe:
-    return TrainingRecipe(_plain_network, _X + seed, _Y, epochs=2, batch_size=8)
-
-
-def _record_steps(folder: Path, seed: int) -> None:
-    SgdInfluence.train(_recipe(), seed=seed, folder=folder, progress=False)
-
-
-def _steps_answers(folder: Path) -> Answers:
-    return {"scores": SgdInfluence.open(_recipe(), folder).pairwise((_X[:3], _Y[:3])).values}
-
-
-def _record_checkpoints(folder: Path, seed: int) -> None:
-    TracIn.train(_recipe(), seed=seed, folder=folder, checkpoints=2, progress=False)
-
-
-def _checkpoint_answers(folder: Path) -> Answers:
-    return {"scores": TracIn(_recipe(), checkpoints=folder).pairwise((_X[:3], _Y[:3])).values}
-
-
 KEPT: Mapping[str, Kept] = {
     **{f"{kind} run": _run(kind) for kind in ("table", "text", "group", "image", "encoder", "adapter")},
     "unfinished run": Kept(_unfinished, _finished),
@@ -283,8 +261,6 @@ KEPT: Mapping[str, Kept] = {
     "score folder": Kept(_pairwise, _scores_answers, _rebuild_scores),
     "score folder, read in part": Kept(_pairwise, _scores_in_part, _rebuild_scores),
     "score files": Kept(_single_files, _single_answers, alone=True),
-    "recorded steps": Kept(_record_steps, _steps_answers),
-    "recorded checkpoints": Kept(_record_checkpoints, _checkpoint_answers),
 }
 
 

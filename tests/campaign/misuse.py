@@ -448,7 +448,7 @@ CASES: dict[str, Callable[[], str]] = {
         OutOfSample([[0.5, 0.5]], ids=[1], labels=[4]).label_quality
     ),
     "predictions with too few ids": lambda: silence(OutOfSample([[0.5, 0.5], [1.0, 0.0]], ids=[1])),
-    # Applications, evaluation, baselines.
+    # Applications, evaluation.
     "explain with k of 0": lambda: silence(applications.explain(influence(), X[:2], k=0)),
     **_many(
         "cleanse",
@@ -460,14 +460,6 @@ CASES: dict[str, Callable[[], str]] = {
     "a recipe without epochs": lambda: silence(_recipe(epochs=0)),
     "a recipe with batches of 0": lambda: silence(_recipe(batch_size=0)),
     "a recipe with too few targets": lambda: silence(_recipe(targets=Y[:-1])),
-    "steps of no epoch": lambda: silence(baselines.SgdInfluence.train(_recipe(), last_epochs=0)),
-    "checkpoints: none": lambda: silence(baselines.TracIn.train(_recipe(), checkpoints=0)),
-    "influence functions by an unknown solver": lambda: silence(
-        baselines.InfluenceFunctions(_recipe(), network(), solver="magic")
-    ),
-    "influence functions of unknown parameters": lambda: silence(
-        baselines.InfluenceFunctions(_recipe(), network(), parameters="fc9")
-    ),
     "wrong labels of too few rows": lambda: silence(evaluation.mislabel_detection([1.0, 2.0], [True])),
     "wrong labels where none is wrong": lambda: silence(evaluation.mislabel_detection([1.0, 2.0], [False, False])),
     # Estimators of scikit-learn.

@@ -35,7 +35,7 @@ TRIALS: tuple[Trial, ...] = (
             _UNDISTURBED,
             partial(try_kills, name, most),
         )
-        for name, most in {"table run": 16, "image run": 8, "lm run": 8, "score folder": 20, "saved model": 10}.items()
+        for name, most in {"table run": 16, "image run": 8, "score folder": 20, "saved model": 10}.items()
     ),
     Trial("two writers", "two runs into one folder", _UNDISTURBED, partial(try_two_writers, 8)),
     Trial("live page: edits", "two servers, one of them killed", "acknowledged marks", partial(try_edits, 8)),
