@@ -1,9 +1,10 @@
 """Turn-over dropout: which training examples made a prediction, which harm it and which were memorized.
 
-Wrap a model before training, train it with instance ids, then ask. See README.md for the twenty-line example. Every
-name is loaded when it is first used: `import turnover` alone loads neither torch nor any other package.
+Wrap a model before training, train it with instance ids, then ask. See README.md for the twenty-line example. Names are
+loaded when they are first used: `import turnover` alone loads neither torch nor any other package.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -87,3 +88,9 @@ def _unavailable(name: str, message: str) -> type[Any]:
         raise MissingExtraError(message)
 
     return type(name, (), {"__init__": raise_error, "__doc__": message})
+
+
+if "torch" in sys.modules:  # then only the first call would be slower for it
+    for _name, _folder in _FOLDER_OF.items():
+        if _folder != "integrations":
+            __getattr__(_name)
