@@ -53,10 +53,6 @@ def test_tensors_and_other_precisions_serve():
     assert Scores([True, False], ids=np.array([7, 8], np.uint64)).ids.tolist() == [7, 8]
 
 
-def test_ids_of_the_null_serve():
-    assert Scores([1.0], ids=[2**63 - 1]).top(1).helpful_ids.tolist() == [[2**63 - 1]]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -181,12 +177,6 @@ def test_a_part_is_what_the_twin_picks(scores, data):
         assert both.null is None if scores.null is None else np.array_equal(both.null, scores.null[:, columns])
 
 
-@given(made.scores(unique=False))
-def test_a_part_of_everything_is_everything(scores):
-    assert scores.select().equals(scores)
-    assert scores.select(queries=scores.queries).equals(scores)
-
-
 def test_a_part_that_is_not_there_is_rejected_by_name():
     scores = Scores(np.ones((2, 2)), ids=[7, 8], queries=["left", "right"])
     with pytest.raises(ScoresError, match="no scores of instance 1, 2, 3, 4, 5 and 2 more"):
@@ -288,9 +278,3 @@ def test_text_says_what_is_not_known():
     assert "values  none; 1 of 1 failed" in repr(Scores([np.nan], ids=[7]))
     assert "0.5; from 8 replicas" in repr(Scores([1.0], ids=[7], stderr=[0.5], replicas=8))
     assert "-inf to inf, mean nan" in repr(Scores([np.inf, -np.inf], ids=[7, 8]))
-
-
-@given(made.scores(unique=False))
-def test_every_result_has_a_text(scores):
-    assert "positive: the training instance helps" in repr(scores)
-    assert "positive: the training instance helps" in repr(scores.top(2))

@@ -43,24 +43,6 @@ def test_ranks_are_the_twins(table):
         assert ranks[:, query].tolist() == scores_twin.ranks(values[:, query].tolist(), ids)
 
 
-@given(tables(unique=True), st.integers(1, 6))
-def test_ranks_and_lists_tell_the_same(table, k):
-    values, ids = table
-    scores = Scores(values, ids=ids)
-    ranks, top = scores.rank(), scores.top(k)
-    for query in range(values.shape[1]):
-        listed = [i for i in top.helpful_ids[query] if i >= 0]
-        assert [ranks[ids.index(i), query] for i in listed] == list(range(len(listed)))
-
-
-@given(tables(unique=True), st.integers(1, 4))
-def test_no_instance_is_in_both_lists_where_there_are_2k(table, k):
-    values, ids = table
-    top = Scores(values, ids=ids).top(k)
-    for query in np.flatnonzero(top.counts >= 2 * k):
-        assert not set(top.helpful_ids[query]) & set(top.harmful_ids[query])
-
-
 @given(tables(unique=True), st.integers(1, 5), st.data())
 def test_merged_lists_of_parts_are_the_lists_of_the_whole(table, k, data):
     values, ids = table
@@ -73,15 +55,6 @@ def test_merged_lists_of_parts_are_the_lists_of_the_whole(table, k, data):
     whole = Scores(values, ids=ids, stderr=stderr).top(k)
     assert Top.merge(*tops).equals(whole)
     assert Top.merge(Top.merge(*tops[:2]), Top.merge(*tops[2:])).equals(whole)
-
-
-@given(tables(unique=True), st.integers(1, 5), st.randoms())
-def test_lists_do_not_depend_on_the_order_of_rows(table, k, random):
-    values, ids = table
-    rows = list(range(len(ids)))
-    random.shuffle(rows)
-    shuffled = Scores(values[rows], ids=[ids[row] for row in rows])
-    assert shuffled.top(k).equals(Scores(values, ids=ids).top(k))
 
 
 def test_many_rows_are_worked_on_in_blocks_with_the_same_result(monkeypatch):
@@ -121,11 +94,6 @@ def test_one_query_can_be_asked_for_by_name():
     scores = Scores([[1.0, 3.0], [2.0, 0.0]], ids=[7, 8], queries=["a", "b"])
     top = scores.top(1, query="b")
     assert (top.queries, top.helpful_ids.tolist()) == (("b",), [[7]])
-
-
-def test_scores_of_no_query_give_one_list():
-    top = Scores([1.0, 2.0], ids=[7, 8]).top(1)
-    assert (top.queries, top.k, top.helpful_ids.tolist()) == (None, 1, [[8]])
 
 
 def test_arrays_of_a_list_are_read_only():

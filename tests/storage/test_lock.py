@@ -34,20 +34,6 @@ def test_a_second_writer_in_another_process_is_rejected_until_the_first_is_kille
     assert not (tmp_path / "writer.lock").exists()
 
 
-def test_of_many_writers_that_start_together_one_wins(tmp_path, processes):
-    pipes = [processes.Pipe() for _ in range(4)]
-    writers = [processes.Process(target=hold, args=(tmp_path / "new", there)) for _, there in pipes]
-    for writer in writers:
-        writer.start()
-    answers = [here.recv() for here, _ in pipes]
-    for here, _ in pipes:
-        here.send("end")
-    for writer in writers:
-        writer.join()
-    assert answers.count("writer") == 1, answers
-    assert sum(answer.startswith("StoreLockedError") for answer in answers) == 3, answers
-
-
 def test_a_forked_worker_neither_writes_nor_keeps_the_lock_of_a_killed_parent(tmp_path, processes):
     here, there = processes.Pipe()
     parent = processes.Process(target=hold_with_child, args=(tmp_path, there))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.storage.sample import ARRAYS, ATTRIBUTES, IDENTITY, expected, fill, make, open_store, parts_of, tree
+from tests.storage.sample import ARRAYS, fill, make, open_store, parts_of, tree
 from turnover.errors import MissingExtraError, StoreDamagedError, StoreError
 from turnover.storage import ArraySpec, TileStore, sha256_of
 
@@ -236,10 +236,6 @@ def test_a_file_in_place_of_the_folder_is_rejected(tmp_path):
         open_store(path / "below")
 
 
-def test_missing_folders_are_made(tmp_path, whole):
-    assert tree(make(tmp_path / "a" / "b")) == whole
-
-
 def test_another_format_is_rejected_by_its_number(tmp_path):
     manifest = make(tmp_path) / "turnover-store.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 7}))
@@ -256,12 +252,6 @@ def test_a_damaged_manifest_is_rejected(tmp_path, damage):
     with pytest.raises(StoreDamagedError, match=r"turnover-store.json in .* is damaged.*delete this one"):
         open_store(tmp_path)
     assert tree(tmp_path) == before
-
-
-def test_a_store_without_its_manifest_is_rejected(tmp_path):
-    (make(tmp_path) / "turnover-store.json").unlink()
-    with pytest.raises(StoreError, match="must be empty or a store of turnover"):
-        open_store(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -337,16 +327,6 @@ def test_a_closed_store_writes_no_more(tmp_path):
         store.finish({})
 
 
-def test_finishing_again_replaces_the_end(tmp_path, whole):
-    make(tmp_path)
-    with open_store(tmp_path) as store:
-        store.finish({"unit": "other"}, whole={"offset": np.zeros(5)})
-    stored = TileStore.open_for_reading(tmp_path)
-    assert stored.attributes == {"unit": "other"}
-    assert sorted(stored.arrays) == ["counts", "offset", "values"]
-    np.testing.assert_array_equal(stored.read("values"), expected("values"))
-
-
 def test_without_zarr_the_extra_is_named_and_nothing_is_made(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(MissingExtraError, match=r"needs zarr: pip install 'turnover\[store\]'"):
@@ -360,8 +340,3 @@ def test_an_old_zarr_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr("zarr.__version__", "2.18.3")
     with pytest.raises(MissingExtraError, match=r"needs zarr 3, found 2\.18\.3"):
         open_store(tmp_path)
-
-
-def test_identity_and_attributes_come_back(tmp_path):
-    stored = TileStore.open_for_reading(make(tmp_path))
-    assert (stored.identity, stored.attributes) == (IDENTITY, ATTRIBUTES)

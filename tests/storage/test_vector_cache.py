@@ -1,8 +1,6 @@
 """Vectors by content, kept across runs: found again by anyone, never in the way."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,24 +58,6 @@ def test_a_folder_that_cannot_be_written_to_costs_nothing_but_time(tmp_path):
     cache = VectorCache(tmp_path / "file", {"encoder": "a"})
     cache.add(keys_of("one"), vectors_of(1))
     assert not cache.find(keys_of("one"), 3)[0].any()
-
-
-def test_two_processes_add_at_the_same_time_and_nothing_is_lost(tmp_path):
-    code = (
-        "import sys, numpy as np; from pathlib import Path\n"
-        "from turnover.storage import VectorCache, content_keys\n"
-        "cache = VectorCache(Path(sys.argv[1]), {'encoder': 'a'})\n"
-        "for place in range(20):\n"
-        "    key = content_keys([f'{sys.argv[2]} {place}'.encode()])\n"
-        "    cache.add(key, np.full((1, 3), place, np.float32))\n"
-        "    assert cache.find(key, 3)[0].all()\n"
-    )
-    both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
-    assert [process.wait() for process in both] == [0, 0]
-    wanted = keys_of(*(f"{name} {place}" for name in "ab" for place in range(20)))
-    known, vectors = VectorCache(tmp_path, {"encoder": "a"}).find(wanted, 3)
-    assert known.all()
-    assert vectors[:, 0].tolist() == [*range(20), *range(20)]
 
 
 @pytest.mark.parametrize(
