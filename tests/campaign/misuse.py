@@ -24,7 +24,6 @@ from turnover import applications, evaluation
 from turnover.runs import RunConfig
 from turnover.scores import OutOfSample, Scores
 from turnover.training import TrainingRecipe
-from turnover_bench import baselines
 
 ROWS = 120  # ids are compared with those of the training from a hundred rows on
 X = torch.randn(ROWS, 4, generator=torch.Generator().manual_seed(0))

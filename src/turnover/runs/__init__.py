@@ -65,11 +65,9 @@ if TYPE_CHECKING:
     from .digits import DigitsConfig, DigitsResult, run_digits
     from .retraining import (
         RunEvaluation,
-        estimated_seconds,
         evaluate_run,
         known_wrong,
         run_recipe,
-        training_seconds,
     )
 
 __all__ = [
@@ -104,7 +102,6 @@ __all__ = [
     "check_overwrite",
     "checked_cells",
     "cleaned_path",
-    "estimated_seconds",
     "evaluate_run",
     "known_wrong",
     "label_text",
@@ -123,7 +120,6 @@ __all__ = [
     "start_run",
     "table_bytes",
     "text_encoding",
-    "training_seconds",
     "with_values",
     "write_cleansing",
 ]

@@ -47,7 +47,8 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         kinds = "labels" if rows.numeric else "classes"
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, {kinds} in proportion.")
         rows = rows.taken(np.sort(np.concatenate([drawn, np.flatnonzero(~trained)])))
-    return replace(rows, notes=(*notes, *_notes_on(rows)))
+    copies = copies_of(rows)
+    return replace(rows, notes=(*notes, *_notes_on(rows, copies)), copies=copies)
 
 
 def _read(config: RunConfig, watch: Watch) -> Rows:
@@ -108,10 +109,9 @@ def _untrained_labels(rows: Rows, trained: np.ndarray, config: RunConfig) -> Bad
     return bad
 
 
-def _notes_on(rows: Rows) -> list[str]:
+def _notes_on(rows: Rows, copies: np.ndarray) -> list[str]:
     """Return notes on rows that repeat others and on classes with a single row."""
     notes = []
-    copies = copies_of(rows)
     repeated = len(copies) - len(np.unique(copies))
     if repeated:
         pairs = np.unique(np.stack([copies, rows.labels]), axis=1)

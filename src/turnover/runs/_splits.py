@@ -90,7 +90,7 @@ def normalized(text: str) -> str:
 
 def _inseparable(rows: Rows) -> np.ndarray:
     """Return a number for every row, the same for rows that must stay together by copies, groups or both."""
-    copies = copies_of(rows)
+    copies = copies_of(rows) if rows.copies is None else rows.copies
     if not rows.groups:
         return copies
     from scipy.sparse import coo_array

@@ -67,7 +67,7 @@ def load_digits(config: DigitsConfig) -> DigitsData:
         from sklearn.datasets import load_digits as load
     except ImportError as error:
         raise MissingExtraError("the digits ship with scikit-learn: pip install 'turnover[cli]'.") from error
-    pixels, labels = load(return_X_y=True)
+    pixels, labels = map(np.asarray, load(return_X_y=True))
     rng = np.random.default_rng(config.seed)
     order = rng.permutation(len(labels))
     images, true = (pixels[order] * 255 / 16).round().astype(np.uint8).reshape(-1, 8, 8), labels[order]

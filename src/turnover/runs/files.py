@@ -221,7 +221,7 @@ def _read_separated(path: Path, watch: Watch) -> Table:
     separator = separator_of(path, encoding)
     plain = separator == "\t" and quotes_are_text(path, encoding)
     options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if plain else {"strict": True}
-    parts: list[pa.Table] = []
+    parts: list[Any] = []
     rows: list[list[str]] = []
     numbers, ragged = array("q"), list[tuple[int, int]]()
 

@@ -51,9 +51,13 @@ _MOST_VISITS, _FEWEST_EPOCHS, _FEWEST_STEPS = 2_400_000, 3, 60
 class _MaskedLayer:
     """Inputs over which the network is a masked layer, with modules of their own before it."""
 
-    width: int  # numbers that the masked layer takes
     defaults: ClassVar[tuple[int, int, float]]  # width of the masked layer, epochs, learning rate
     references: ClassVar[bool] = True  # whether reference examples are cheap
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers the masked layer takes."""
+        raise NotImplementedError
 
     def layers(self) -> list[nn.Module]:
         """Return the modules before the masked layer."""
@@ -359,7 +363,6 @@ class PixelInputs(_MaskedLayer):
     size: tuple[int, int]
     kind: Literal["pixels"] = "pixels"
     defaults: ClassVar[tuple[int, int, float]] = (512, 12, 1e-3)
-    width: ClassVar[int] = 64 * 16
 
     @classmethod
     def fit(cls, images: np.ndarray) -> "PixelInputs":
@@ -373,6 +376,11 @@ class PixelInputs(_MaskedLayer):
     def channels(self) -> int:
         """Return how many channels images have."""
         return len(self.mean)
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers the convolutions make of an image."""
+        return 64 * 16
 
     def __call__(self, images: Any) -> Tensor:
         """Return images, an array or a list, as a network takes them."""
@@ -447,7 +455,7 @@ def inputs_of_rows(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
     return inputs(rows.values)
 
 
-def encoded_texts(encoder: TextEncoder, texts: Sequence[str], watch: Watch) -> Tensor:
+def encoded_texts(encoder: TextEncoder, texts: list[str], watch: Watch) -> Tensor:
     """Return the features of texts, each different one computed once; what an earlier run computed is taken from it."""
     keys, first, same = np.unique(
         content_keys(text.encode("utf-8", "surrogatepass") for text in texts), return_index=True, return_inverse=True
@@ -467,7 +475,7 @@ def encoded_texts(encoder: TextEncoder, texts: Sequence[str], watch: Watch) -> T
         for start in range(0, len(part), _BLOCK):
             watch("features", done + start, len(missing), "encoding texts")
             block = part[start : start + _BLOCK]
-            features[block] = encoder.features([texts[place] for place in first[block].tolist()]).numpy()
+            features[block] = encoder.features([texts[int(place)] for place in first[block]]).numpy()
         done += len(part)
         if cache is not None and len(part):
             cache.add(keys[part], features[part])

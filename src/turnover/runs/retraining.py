@@ -1,13 +1,12 @@
 """Training a run again without some rows: its training as a recipe, and its scores checked against retraining."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import Metric, Table, View, evaluate, find_method
@@ -17,9 +16,6 @@ from turnover.training import TrainingRecipe
 from .config import RunConfig
 from .inputs import Inputs
 from .run import Run
-
-# Steps of a training that are measured to estimate the whole.
-_MEASURED_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -55,19 +51,6 @@ def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
     )
 
 
-def training_seconds(recipe: TrainingRecipe) -> float:
-    """Return about how long one training takes, measured on a few of its steps."""
-    sample = torch.arange(min(len(recipe), _MEASURED_STEPS * recipe.batch_size))
-    assert isinstance(recipe.inputs, Tensor)
-    ids = None if recipe.ids is None else recipe.ids[sample]
-    short = replace(recipe, inputs=recipe.inputs[sample], targets=recipe.targets[sample], ids=ids, epochs=1)
-    short.fit(seed=0)  # the first call of everything is slow
-    began = time.perf_counter()
-    short.fit(seed=0)
-    per_step = (time.perf_counter() - began) / -(-len(sample) // recipe.batch_size)
-    return per_step * -(-len(recipe) // recipe.batch_size) * recipe.epochs
-
-
 @dataclass(frozen=True)
 class RunEvaluation:
     """What is measured, and how much retraining goes into it."""
@@ -85,14 +68,6 @@ class RunEvaluation:
         """Return how many trainings it takes for all ways of scoring together."""
         of_methods = sum(find_method(name).trainings for name in self.methods)
         return of_methods + (2 * self.subsets if "lds" in self.metrics else 0)
-
-
-def estimated_seconds(run: Run, what: RunEvaluation) -> float:
-    """Return about how long an evaluation will take, from a few steps of one training."""
-    seconds = training_seconds(run_recipe(run, masked=what.view == "full"))
-    # A half of the rows takes half as long.
-    halves = 2 * what.subsets if "lds" in what.metrics else 0
-    return seconds * (what.trainings - halves / 2) / what.processes
 
 
 def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:

@@ -96,6 +96,7 @@ class Rows:
         label_names: of the classes; empty: labels are numbers.
         pixels: of images, uint8 [rows, height, width, channels]; until `with_bytes` any numbers.
         depths: until `with_bytes`, what the pixels of each image are, where some are not bytes.
+        copies: number of each row, the same for rows that repeat each other; None: they were not looked for.
         scales: lowest and highest number of pixels that were not bytes, by kind; those became 0 and 255.
     """
 
@@ -107,6 +108,7 @@ class Rows:
     notes: tuple[str, ...] = ()
     pixels: np.ndarray | None = None
     depths: np.ndarray | None = None
+    copies: np.ndarray | None = None
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
@@ -242,7 +244,7 @@ class Rows:
     def taken(self, places: np.ndarray) -> "Rows":
         """Return some of the rows, in this order, without classes that have none among them."""
         pixels, depths = (None if part is None else part[places] for part in (self.pixels, self.depths))
-        rows = replace(self, table=self.table.take(places), pixels=pixels, depths=depths)
+        rows = replace(self, table=self.table.take(places), pixels=pixels, depths=depths, copies=None)
         if self.numeric:
             return rows
         used, labels = np.unique(np.append(rows.labels, -1), return_inverse=True)

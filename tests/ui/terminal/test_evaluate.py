@@ -25,7 +25,7 @@ def evaluated(run):
 
 def test_scores_are_compared_with_retraining_after_a_word_on_how_long_it_takes(evaluated):
     assert evaluated.code == 0, evaluated.err
-    assert "6 trainings of this run's network, about" in evaluated.err
+    assert "6 trainings of this run's network; that of the run took" in evaluated.err
     for part in ("LDS", "ceiling set by retraining noise", "original estimator"):
         assert part in evaluated.words
 

@@ -22,8 +22,6 @@ from turnover.runs import (
     cleaned_path,
     removed_rows,
     run_cleansing,
-    run_recipe,
-    training_seconds,
     write_cleansing,
 )
 from turnover.ui.html import METHODS, nothing_learned, significantly_harmful, unit_sentence
@@ -114,8 +112,8 @@ def _check(run: Run, cleansing: Cleansing, seeds: int, terminal: Terminal) -> Re
     """Return the retraining check, with a word before on how long it takes."""
     if not cleansing.dropped:
         return None
-    seconds = len(ARMS) * seeds * training_seconds(run_recipe(run))
-    terminal.aside.print(f"{count(len(ARMS) * seeds, 'training')} for the retraining check, about {duration(seconds)}.")
+    trainings, own = count(len(ARMS) * seeds, "training"), duration(run.about.seconds["training"])
+    terminal.aside.print(f"{trainings} for the retraining check; that of the run took {own}.")
     with resumable(
         "stopped. The files are written; finished trainings are kept, and the same command with --force resumes."
     ):

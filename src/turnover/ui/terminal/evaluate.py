@@ -13,7 +13,7 @@ from turnover.applications import leak_audit
 from turnover.errors import ApplicationError, MissingExtraError, RunError
 from turnover.evaluation import METRICS, Metric, View, find_method, installed_methods
 from turnover.evaluation import Table as Measured
-from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_wrong
+from turnover.runs import RunEvaluation, evaluate_run, known_wrong
 from turnover.ui.words import count, duration, percent
 from turnover.wrapping import AuditReport
 
@@ -180,8 +180,8 @@ def evaluate(
     )
     known_wrong(run, evaluation)  # rejects what cannot be measured before anything is trained
     if evaluation.trainings:
-        foretold = duration(estimated_seconds(run, evaluation))
-        terminal.aside.print(f"{count(evaluation.trainings, 'training')} of this run's network, about {foretold}.")
+        trainings, own = count(evaluation.trainings, "training"), duration(run.about.seconds["training"])
+        terminal.aside.print(f"{trainings} of this run's network; that of the run took {own}.")
     with resumable("stopped. Finished trainings are kept; the same command resumes."):
         table = evaluate_run(run, evaluation, progress=terminal.aside.is_terminal)
     if terminal.as_json:
