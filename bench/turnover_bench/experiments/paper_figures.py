@@ -153,11 +153,11 @@ def text_figure(
         examples = [(example, train[example.position]) for example in explanation.supporting[:k]]
         shared = [shared_tokens(query, text, tokenizer=tokenizer) for _, text in examples]
         page.add_line(_headline(explanation, names).replace("\n", ", "), bold=True)
-        page.add_text(query, _weights([span for tokens in shared for span in tokens.query]))
+        page.add_text(query, _marks([span for tokens in shared for span in tokens.query]))
         for (example, text), tokens in zip(examples, shared, strict=True):
             noise = "" if example.significant else ", not significant"
             page.add_line(f"  {_name(example.label, names)}, influence {example.score:+.2g}{noise}", gray=True)
-            page.add_text(text, _weights(tokens.example), indent=2)
+            page.add_text(text, _marks(tokens.example), indent=2)
         page.add_line("")
     return page.draw(file)
 
@@ -243,8 +243,8 @@ def _line_ranges(text: str, width: int) -> list[tuple[int, int]]:
     return [*ranges, (start, len(text))]
 
 
-def _weights(spans: Sequence[Span]) -> dict[tuple[int, int], float]:
-    return {(span.start, span.end): span.weight for span in spans}
+def _marks(spans: Sequence[Span]) -> dict[tuple[int, int], float]:
+    return {(span.start, span.end): 1.0 for span in spans}
 
 
 def _images(images: ArrayLike, name: str) -> NDArray[np.float64]:
