@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -171,7 +172,7 @@ def _opened(data: Any, targets: str | None, training_rows: bool, batch_size: int
     elif isinstance(data, Dataset) or hasattr(data, "__getitem__") or isinstance(data, Iterable):
         with_ids = carries_ids(data)
         for rows in _row_lists(data, batch_size):
-            for batch in _collated(rows):
+            for batch in _collated([_with_tensors(row) for row in rows]):
                 yield open_batch(batch, targets=targets, with_ids=with_ids)
     else:
         raise BatchError(f"a {type(data).__name__} holds no rows. {_GIVE}")
@@ -189,15 +190,15 @@ def _is_batch(data: Any) -> bool:
 
 def _row_lists(data: Any, size: int) -> Iterator[list[Any]]:
     # An IterableDataset has a __getitem__ too, which only raises.
-    by_index = hasattr(data, "__getitem__") and not issubclass(type(data), IterableDataset)
-    waiting: list[Any] = []
-    for row in (data[index] for index in range(len(data))) if by_index else cast("Iterable[Any]", data):
-        waiting.append(_with_tensors(row))
-        if len(waiting) == size:
+    if hasattr(data, "__getitem__") and not issubclass(type(data), IterableDataset):
+        many = getattr(data, "__getitems__", None)  # as DataLoaders ask for rows
+        for start in range(0, len(data), size):
+            indices = list(range(start, min(start + size, len(data))))
+            yield [data[index] for index in indices] if many is None else many(indices)
+    else:
+        rows: Iterator[Any] = iter(cast("Iterable[Any]", data))
+        while waiting := list(islice(rows, size)):
             yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
 
 
 def _with_tensors(row: Any) -> Any:
