@@ -5,7 +5,7 @@ A tile is a range of instances on a block of queries; its scores are a pure func
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -51,7 +51,11 @@ class Block(Protocol):
     """Some queries, ready to score instances."""
 
     offset: np.ndarray  # what was subtracted from the scores of each query [queries]
-    member_nulls: np.ndarray | None  # scores of null ids in every member [members, nulls, queries]
+
+    @property
+    def member_nulls(self) -> np.ndarray | None:
+        """Return scores of null ids in every member [members, nulls, queries]; None: there are none."""
+        ...
 
     def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterable[Any]:
         """Yield what `finish` makes of the scores of each part of the instances, in their order."""
@@ -127,7 +131,7 @@ class Fitted(Protocol):
 class Estimator(Protocol):
     """The options of a family of estimators."""
 
-    name: str  # what `Scores.method` says
+    name: ClassVar[str]  # what `Scores.method` says
 
     def check(self, ensemble: Ensemble, train: TrainRows | None) -> None:
         """Raise where these options do not fit the models, or training rows are missing."""

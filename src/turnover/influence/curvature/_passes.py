@@ -1,6 +1,6 @@
 """Passes over the training rows, a segment at a time: what each adds, as tasks that any process can run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -272,13 +272,15 @@ class QueryBlock:
     def __init__(
         self,
         reader: Reader,
-        rows_of: np.ndarray,
-        members: Sequence[RowGradients],
-        apply: Callable[[], Sequence[Sequence[AtLayers]]],
-        columns: int,
+        rows_of: np.ndarray,  # of each instance
+        members: Sequence[FittedMember],
+        queries: Sequence[Batch],
+        *,
+        of_mean: bool = False,
     ) -> None:
-        self._reader, self._rows_of, self._members, self._apply = reader, rows_of, members, apply
-        self.offset = np.zeros(columns, np.float32)
+        self._reader, self._rows_of, self._members = reader, rows_of, members
+        self._queries, self._of_mean = queries, of_mean
+        self.offset = np.zeros(1 if of_mean else len(queries), np.float32)
 
     def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
         """Yield what `finish` makes of each part of the instances, in their order: one pass over the training rows.
@@ -287,7 +289,11 @@ class QueryBlock:
         rows, and their scores are added up here.
         """
         places = [self._reader.train.positions(part.ids) for part in parts]
-        score = RowScores(self._reader, self._members, self._apply())
+        applied = [
+            [member.applied_to_mean(self._queries)] if self._of_mean else member.applied(self._queries)
+            for member in self._members
+        ]
+        score = RowScores(self._reader, [member.rows for member in self._members], applied)
         if is_remote(executor) and all(map(self._is_whole, places)):
             segments = [Segment(number, int(at[0]), int(at[-1]) + 1) for number, at in enumerate(places)]
             return executor.map(_FinishedRows(score, finish), list(zip(parts, segments, strict=True)))

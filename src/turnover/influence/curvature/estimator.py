@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -111,7 +111,7 @@ class FittedCurvature:
         self.executor = ensemble.workers(train.shared)
         example = self._example()
         networks = [Network(member, example.part(0, _EXAMPLE_ROWS).to(member.device)) for member in ensemble.members]
-        self._rows_at_once = self._rows_that_fit(networks[0], example, Objectives(ensemble.measure))
+        self._reader = Reader(train, self._rows_that_fit(networks[0], example, Objectives(ensemble.measure)))
         if kept is None:
             self.temperatures, self._rows_of = self._calibrate(networks)
         else:
@@ -136,21 +136,20 @@ class FittedCurvature:
         step = int(np.clip(2 * self._memory // max(per_query, 1), 1, _MOST_QUERIES))
 
         def make(start: int) -> QueryBlock:
-            part = queries[start : start + step]
-            return self._block(lambda: [member.applied(part) for member in self._members], len(part))
+            return QueryBlock(self._reader, self._rows_of, self._members, queries[start : start + step])
 
         return Blocks(self._path, step, make, len(queries), standardized=True)
 
     def mean(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
         """Return a block with one column, the mean over all queries: scores are linear in them."""
         self._train.check_unchanged()
-        block = self._block(lambda: [[member.applied_to_mean(queries)] for member in self._members], 1)
+        block = QueryBlock(self._reader, self._rows_of, self._members, queries, of_mean=True)
         return Blocks(self._path, 1, lambda _: block, 1, standardized=True)
 
     def own(self, rows: TrainRows, add: Callable[[int], Any]) -> OwnScores:
         """Return by how much the loss of every row would rise without it, to first order."""
         scores, ids = [], []
-        reader = Reader(rows, self._rows_at_once)
+        reader = replace(self._reader, train=rows)
         for segment in reader.segments(_ROWS_PER_SEGMENT, LocalExecutor()):
             for batch, places in reader.batches(segment):
                 own = np.stack([member.own_scores(batch).cpu().numpy() for member in self._members])
@@ -172,8 +171,8 @@ class FittedCurvature:
         for member in self._members:
             applied = member.applied(queries)
             parts = [
-                member.rows.scores(rows.part(start, start + self._rows_at_once), applied)
-                for start in range(0, rows.rows, self._rows_at_once)
+                member.rows.scores(rows.part(start, start + self._reader.rows_at_once), applied)
+                for start in range(0, rows.rows, self._reader.rows_at_once)
             ]
             by_member.append(np.concatenate(parts) * _weight_of_tokens(member.rows, row, rows))
         scores[places.cpu().numpy()] = np.mean(by_member, 0)
@@ -190,10 +189,6 @@ class FittedCurvature:
                     parts |= {"alpha": layer.alpha} | ({} if layer.right is None else {"right": layer.right})
                 arrays |= {f"{number}/{name}/{part}": value.cpu().numpy() for part, value in parts.items()}
         return arrays
-
-    def _block(self, apply: Callable[[], Any], columns: int) -> QueryBlock:
-        members = [member.rows for member in self._members]
-        return QueryBlock(Reader(self._train, self._rows_at_once), self._rows_of, members, apply, columns)
 
     @property
     def _path(self) -> str:
@@ -237,9 +232,9 @@ class FittedCurvature:
         """Return the temperature of every network, and the number of rows of every instance."""
         rows_of = np.zeros(len(self._train.ids), np.int64)
         asked = networks if self.options.temperature is None else []
-        reader, losses, classes = Reader(self._train, self._rows_at_once), torch.zeros(()), 0
-        segments = reader.segments(_ROWS_PER_SEGMENT, self.executor)
-        for places, added, count in self.executor.map(Calibration(reader, asked), segments):
+        losses, classes = torch.zeros(()), 0
+        segments = self._reader.segments(_ROWS_PER_SEGMENT, self.executor)
+        for places, added, count in self.executor.map(Calibration(self._reader, asked), segments):
             np.add.at(rows_of, places, 1)
             losses, classes = losses + added, max(classes, count)
         self._train.check_complete(rows_of)
@@ -261,19 +256,19 @@ class FittedCurvature:
     def _factorize(
         self, networks: Sequence[Network], objectives: Sequence[Objectives]
     ) -> list[dict[str, LayerCurvature]]:
-        reader = Reader(self._train, self._rows_at_once)
         parts: tuple[FisherPart, ...] = ("whole",) if len(networks) >= _ENOUGH_MEMBERS else ("leading", "rest")
-        task = Factors(reader, networks, objectives, parts, self.options.seed)
-        sums = reduce(joined, self.executor.map(task, reader.segments(_ROWS_PER_SEGMENT, self.executor)))
-        of_first = {name: part.curvature(name) for name, part in sums[0].items()}
-        others = [
-            {
-                name: part.curvature(name, (sums[0][name], of_first[name]) if name in of_first else None)
-                for name, part in kept.items()
-            }
-            for kept in sums[1:]
-        ]
-        return [of_first, *others]
+        task = Factors(self._reader, networks, objectives, parts, self.options.seed)
+        sums = reduce(joined, self.executor.map(task, self._reader.segments(_ROWS_PER_SEGMENT, self.executor)))
+        of_members: list[dict[str, LayerCurvature]] = []
+        for kept in sums:
+            first = of_members[0] if of_members else {}
+            of_members.append(
+                {
+                    name: part.curvature(name, (sums[0][name], first[name]) if name in first else None)
+                    for name, part in kept.items()
+                }
+            )
+        return of_members
 
     def _warn_of_uncovered(self, network: Network, example: Batch, objectives: Objectives) -> None:
         moved = example.to(network.member.device)

@@ -6,7 +6,8 @@ in place), the batch is expanded before the model instead.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -98,9 +99,12 @@ class Subnetworks:
     def tolerance(self) -> float:
         return 1e-4 if self.member.dtype in (None, torch.float32) else 0.1
 
-    def chunk(self, ids: Tensor) -> Chunk:
-        """Return instances that can be made active: kept rows first, then flipped ones."""
-        return Chunk(ids, self.views, flips=self.flips)
+    @contextmanager
+    def chunk(self, ids: Tensor) -> Iterator[Chunk]:
+        """Make a chunk of instances active: kept rows first, then flipped ones."""
+        chunk = Chunk(ids, self.views, flips=self.flips)
+        with chunk:
+            yield chunk
 
     def outputs(self, query: Batch, chunk: Chunk) -> Tensor:
         """Return the model's outputs [rows, ...] for one query and the active chunk."""
@@ -123,17 +127,17 @@ class Subnetworks:
             return full_values - values
         return values[: chunk.count] - values[chunk.count :]
 
-    def broadcasts(self, queries: Sequence[Batch], views: tuple[View, ...] | None = None) -> bool:
+    def broadcasts(self, queries: Sequence[Batch]) -> bool:
         """Tell whether broadcasting gives the outputs of the expanded batch.
 
         Tried are the first query, the last, some between and one of every size, under a few null ids.
         """
         plain, fast = (replace(self, broadcast=broadcast) for broadcast in (False, True))
         for query in sample(queries):
-            with Chunk(null_ids(_TRIAL_IDS), views or self.views, flips=self.flips) as chunk:
+            with self.chunk(null_ids(_TRIAL_IDS)) as chunk:
                 reference = plain.outputs(query, chunk).float()
             try:
-                with Chunk(null_ids(_TRIAL_IDS), views or self.views, flips=self.flips) as chunk:
+                with self.chunk(null_ids(_TRIAL_IDS)) as chunk:
                     outputs = fast.outputs(query, chunk).float()
             except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
                 return False
