@@ -29,7 +29,6 @@ def test_removal_of_all_that_a_prediction_rests_on_changes_it_and_random_removal
     assert found.random_share.tolist() == [0.0, 0.0]
     assert found.changed.shape == found.random.shape == (2, 2, 2)
     assert found.view == "plain"
-    assert found.intervals()[1].low == 1.0
 
 
 def test_the_opposite_attribution_changes_nothing():

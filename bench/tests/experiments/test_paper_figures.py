@@ -15,9 +15,7 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError
 from turnover.scores import OutOfSample, Scores
-from turnover_bench.experiments.colored_text import TINTS, colored_text
 from turnover_bench.experiments.paper_figures import (
-    colored_text_figure,
     image_figure,
     self_influence_figure,
     text_figure,
@@ -94,13 +92,6 @@ def test_shared_words_are_marked_in_both_texts(file):
     assert "notsignificant" not in words(figure)
     assert (1, 2, 6) in marked_letters(figure)  # thin in the query
     assert (3, 9, 13) in marked_letters(figure)  # and in the example, which is indented by two
-
-
-def test_colored_text_has_the_tints_of_its_tokens(file):
-    figure = colored_text_figure(colored_text(["John", "Worthing", "x"], [0.0, 9.0, 0.0], unit="self-influence"), file)
-    assert marked_letters(figure) == [(0, 5, 13)]
-    assert to_hex(figure.axes[0].patches[0].get_facecolor()) == TINTS[-1]
-    assert "JohnWorthingx" in words(figure)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_a_toy_run_measures_every_part(toy):
     networks = result["speed"]["networks"]
     assert list(networks) == ["all", "2", "0"]
     assert networks["all"]["rank_correlation"] == pytest.approx(1)
-    assert networks["0"]["path"] == "expanded batch"  # so few pairs are not worth a trial of faster paths
+    assert networks["0"]["path"].startswith("last layer")
 
 
 def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(toy):

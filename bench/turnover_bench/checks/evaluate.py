@@ -1,6 +1,5 @@
 """Many methods on one task in one table, and how far they agree, as data and as Markdown."""
 
-import dataclasses
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -137,11 +136,6 @@ class Table:
         notes = [*self._references(), *self._problems()]
         return "\n".join([*lines, "", *notes] if notes else lines) + "\n"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it; NaN becomes None."""
-        rows = [{**_plain(dataclasses.asdict(row)), "seconds": row.seconds} for row in self.rows]
-        return {**_plain({**vars(self), "rows": None}), "rows": rows}
-
     def _references(self) -> list[str]:
         notes = []
         if self.ceiling is not None:
@@ -223,18 +217,6 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, padded
     end = ":" if padded else "-"
     rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + end for width in widths[1:]), ""])
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _lds(row: Row) -> str:

@@ -23,7 +23,6 @@ from turnover.evaluation import (
     in_view,
     interval_of,
     matrix_of,
-    mean_interval,
     mean_of_known,
     numbers_of,
     pearson,
@@ -183,12 +182,6 @@ class Brittleness:
     def random_share(self) -> Floats:
         """The share of predictions that changed by random removal, for every k."""
         return self.random.mean((0, 2))
-
-    def intervals(self, bootstrap: Bootstrap | None = None) -> list[Interval]:
-        """Return the bootstrap interval over queries of every share."""
-        return [
-            mean_interval(self.changed[:, place].mean(0), bootstrap or Bootstrap()) for place in range(len(self.ks))
-        ]
 
 
 def brittleness(

@@ -57,9 +57,6 @@ def colored_text(
         joiner: what stands between two tokens; "" for tokens that carry their own spaces.
         unit: what the values are: "self-influence".
 
-    Raises:
-        ApplicationError: not one value per token, or limits out of order.
-
     Example:
         >>> text = colored_text(["John", "Worthing", ":"], [[0.0, 8.0, 0.0], [0.0, 10.0, 0.5]], unit="self-influence")
         >>> text.steps

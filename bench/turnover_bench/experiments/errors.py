@@ -213,11 +213,7 @@ def _measured(config: Config, out: Path) -> dict[str, Any]:
 
 
 def _finished_run(config: Config, out: Path) -> Run:
-    """Return the finished run that is asked about its errors.
-
-    Raises:
-        MissingDataError: the data set is not there.
-    """
+    """Return the finished run that is asked about its errors."""
     images = config.data == "cifar10"
     train, test = (_images if images else _texts)(config, out)
     settings = RunConfig(

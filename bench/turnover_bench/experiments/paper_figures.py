@@ -28,7 +28,7 @@ from turnover.applications import (
     shared_tokens,
 )
 from turnover.errors import ApplicationError
-from turnover_bench.experiments.colored_text import TINTS, ColoredText
+from turnover_bench.experiments.colored_text import TINTS
 from turnover_bench.experiments.figures import drawn, tidy
 
 if TYPE_CHECKING:
@@ -159,27 +159,6 @@ def text_figure(
             page.add_line(f"  {_name(example.label, names)}, influence {example.score:+.2g}{noise}", gray=True)
             page.add_text(text, _marks(tokens.example), indent=2)
         page.add_line("")
-    return page.draw(file)
-
-
-def colored_text_figure(text: ColoredText, file: Path, *, width: int = 88) -> "Figure":
-    """Draw text colored by its values, with the scale below.
-
-    Args:
-        text: of `colored_text`.
-        file: to write.
-        width: letters per line.
-    """
-    page = _Page(width)
-    joined, marks = "", {}
-    for place, (token, step) in enumerate(zip(text.tokens, text.steps, strict=True)):
-        joined += text.joiner if place else ""
-        if step:
-            marks[len(joined), len(joined) + len(token)] = step / len(TINTS)
-        joined += token
-    page.add_text(joined, marks)
-    low, high = text.limits
-    page.add_line(f"{text.unit or 'value'} from {low:.2g} (white) to {high:.2g} (orange)", gray=True)
     return page.draw(file)
 
 

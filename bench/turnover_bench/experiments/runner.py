@@ -103,10 +103,6 @@ def run(name: str, size: str, out: Path) -> dict[str, Any]:
     """Return the record of an experiment: name, size, config, machine, seconds and result.
 
     A finished run in `out` is returned as it is, an interrupted one is resumed.
-
-    Raises:
-        ExperimentError: `out` holds a run of another configuration.
-        TooSmallError: disk or memory do not suffice for this size.
     """
     settings, finished = module_of(name, "config"), out / "result.json"
     config, needs = settings.SIZES[size], getattr(settings, "NEEDS", {}).get(size)
@@ -211,11 +207,7 @@ def write_json(file: Path, value: Any) -> None:
 
 
 def claim(out: Path, identity: dict[str, Any]) -> None:
-    """Make a folder that of this configuration.
-
-    Raises:
-        ExperimentError: it belongs to another configuration, or holds files and no run.
-    """
+    """Make a folder that of this configuration."""
     mark = out / "config.json"
     if not mark.exists():
         if out.exists() and any(out.iterdir()):

@@ -133,11 +133,7 @@ def _with_pairs(folder: Path, seeds_and_names: Sequence[tuple[int, str]]) -> Ite
 
 
 def claim(folder: Path, task: TaskConfig) -> None:
-    """Make a folder that of a task as it is now; reject one that holds cells of other settings.
-
-    Raises:
-        ExperimentError: it belongs to other settings.
-    """
+    """Make a folder that of a task as it is now; reject one that holds cells of other settings."""
     mark, settings = folder / "task.json", as_json(asdict(task))
     if mark.exists() and (stored := read_json(mark)) != settings:
         changed = "; ".join(differences(stored, settings))

@@ -57,9 +57,6 @@ class DattriAttributor(BaseAttributor):
         Args:
             train_dataloader: over the data set that was cached, or some of its rows by a sampler.
             test_dataloader: of queries.
-
-        Raises:
-            InfluenceError: nothing was cached, or the loader is shuffled or of another data set.
         """
         influence, ids = self._asked(train_dataloader)
         return influence.pairwise(test_dataloader, ids=ids, progress=False).to_torch()

@@ -172,11 +172,7 @@ def encoder_of(config: Config) -> str:
 
 
 def load_domains(config: Config, cache: Path) -> Domains:
-    """Return both domains: standardized features, or tokens for an encoder.
-
-    Raises:
-        MissingDataError: SST-2, electronics or MiniLM is not there.
-    """
+    """Return both domains: standardized features, or tokens for an encoder."""
     reviews = load_electronics(rows=config.reviews)
     parts = load_sst2("train", rows=config.rows), load_sst2("dev", rows=config.dev_rows), reviews
     if config.encoder is not None:

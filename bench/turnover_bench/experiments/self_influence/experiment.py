@@ -193,11 +193,7 @@ def text_task(config: TextConfig, cache: Path, *, test_rows: int | None = None) 
 
 
 def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
-    """Return images of CIFAR-10 with their C-scores.
-
-    Raises:
-        ExperimentError: the C-scores are of other images.
-    """
+    """Return images of CIFAR-10 with their C-scores."""
     x, labels, held, held_labels = cifar10_rows(config.rows, held_out=test_rows, halved=not config.vgg)
     scores, theirs = load_cscores(rows=len(labels))
     if not np.array_equal(theirs, labels):

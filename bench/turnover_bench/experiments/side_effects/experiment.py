@@ -172,11 +172,7 @@ class Images:
 
 
 def load_images(split: Literal["train", "test"], rows: int | None) -> Images:
-    """Return the first images of a split.
-
-    Raises:
-        MissingDataError: the file is not there, or has fewer images.
-    """
+    """Return the first images of a split."""
     found = load_cifar10(split, rows=rows)
     if rows is not None and len(found) < rows:
         raise MissingDataError(
