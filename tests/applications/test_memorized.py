@@ -81,19 +81,6 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     assert "duplicate" not in str(rows[5])
 
 
-def test_a_trained_twin_makes_a_row_seem_less_memorized(digits, train_mlp):
-    """Why twins are noted: of a wrong row that is there twice, the part that never saw one has learned the other."""
-    x, y = digits.x[:101].clone(), digits.true[:101].clone()
-    y[0] = (y[0] + 1) % 10
-    x[100], y[100] = x[0], y[0]
-    own = {}
-    for count in (100, 101):
-        model = train_mlp(x[:count], y[:count], epochs=60, batch_size=count)
-        influence = turnover.Influence(model, estimator="tod", train=(x[:count], y[:count], torch.arange(count)))
-        own[count] = influence.self_influence(progress=False).values[0]
-    assert own[101] < 0.85 * own[100]
-
-
 def test_what_was_computed_before_is_taken(found, digits):
     again = memorized(digits.influence, self_influence=found.self_influence, out_of_sample=found.out_of_sample)
     assert np.array_equal(again.order, found.order)

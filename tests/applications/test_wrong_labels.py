@@ -18,7 +18,6 @@ from turnover.applications.wrong_labels import (
     fit_scale,
     fit_weights,
     likelihood,
-    normal_values,
     rate_is_higher,
 )
 from turnover.errors import ApplicationError
@@ -100,6 +99,28 @@ def test_more_of_the_rows_listed_by_the_record_are_wrong_than_of_those_that_disa
     assert without.find_label_errors().expected_errors_range is None
 
 
+def test_held_out_predictions_of_any_origin_give_p_wrong(digits):
+    held_out = digits.influence.out_of_sample(progress=False)
+    for source in (held_out, held_out.probs):
+        found = wrong_labels(predictions=source, labels=digits.y)
+        assert np.allclose(found.p_wrong, 1 - held_out.label_quality)
+        assert np.array_equal(found.likely, held_out.probs.argmax(1) != digits.y.numpy())
+        assert digits.wrong[found.order[:50]].mean() > 0.7
+        assert found.expected is None
+
+
+def test_numbers_are_wrong_with_probability_one_half_at_three_times_the_usual_distance():
+    rng = np.random.default_rng(0)
+    predicted = rng.uniform(0, 10, (300, 1)).astype(np.float32)
+    labels = predicted[:, 0].astype(float) + rng.normal(0, 0.1, 300)
+    labels[:5] += 4
+    found = wrong_labels(predictions=predicted, labels=labels)
+    assert set(found.order[:5]) == set(range(5))
+    assert np.array_equal(found.likely, found.p_wrong > 0.5)
+    assert np.array_equal(found.likely, np.abs(found.standardized) > 3)
+    assert (np.diff(found.p_wrong[found.order]) <= 0).all()
+
+
 def test_recording_changes_nothing_of_a_training_and_a_resumed_record_is_the_same(digits):
     model, record = recorded(digits.x[:100], digits.y[:100], digits.validation, epochs=2)
     recipe = TrainingRecipe(
@@ -148,14 +169,6 @@ def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
             inner, ridge = x - x.mean(0), strength * scale * np.eye(4)
             weights = np.linalg.solve(inner.T @ inner + ridge, inner.T @ (y - y.mean(0)))
             np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
-
-
-@pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
-def test_a_wrong_number_of_rows_for_the_heads_is_rejected(digits, most):
-    rows = digits.x, digits.y, torch.arange(len(digits.y))
-    net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"])
-    with pytest.raises(turnover.errors.ApplicationError, match="most_fitted must be an integer >= 1, got"):
-        TrainingRecord(net, train=rows, validation=digits.validation, most_fitted=most)
 
 
 def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_does(digits, monkeypatch):
@@ -246,12 +259,6 @@ def predicted_again(scores):
     return (probs.cumsum(1) > np.random.default_rng(7).random((len(scores), 1))).argmax(1)
 
 
-def test_values_that_stand_for_equal_shares_have_the_mean_and_nearly_the_deviation_of_the_distribution():
-    values = normal_values(2.0, 0.5, count=201)
-    assert values.mean() == pytest.approx(2.0)
-    assert values.std() == pytest.approx(0.5, rel=0.02)
-
-
 @pytest.mark.parametrize("sharpness", [0.9, 2.0])
 def test_the_number_of_wrong_labels_lies_in_its_interval_where_predictions_often_err(sharpness):
     covered, widths = 0, []
@@ -300,6 +307,13 @@ def test_bad_input_is_rejected_with_what_to_give(record, digits):
     rows = digits.x, digits.y, torch.arange(len(digits.y))
     cases = [
         (lambda: wrong_labels(few), "3 validation rows are too few"),
+        (lambda: wrong_labels(record, predictions=[[1.0, 0.0]]), "either a record"),
+        (lambda: wrong_labels(predictions=np.eye(3), labels=[0, 1, 3]), "from 0 to 2"),
+        (lambda: wrong_labels(predictions=np.ones((2, 1)), labels=[0.0, np.nan]), "must be finite numbers"),
+        (
+            lambda: TrainingRecord(net, train=rows, validation=rows, most_fitted=0),
+            "most_fitted must be an integer >= 1",
+        ),
         (lambda: TrainingRecord(net, train=rows, validation=digits.validation).finish(), "no epoch is recorded"),
         (lambda: TrainingRecord(net, train=(digits.x, digits.x[:, 0], rows[2]), validation=rows), "one class number"),
         (
