@@ -287,6 +287,5 @@ def test_rows_without_ids_are_rejected_and_clipping_is_warned_of(tmp_path):
 
 
 def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
-    with pytest.raises(InstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer") as caught:
+    with pytest.raises(InstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer"):
         train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
-    assert "train_dataset=turnover.with_instance_ids(dataset)" in str(caught.value)
