@@ -194,55 +194,46 @@ _USERS: Callable[[fx.Node], Iterable[fx.Node]] = attrgetter("users")
 _NEUTRAL = ("device", "dtype", "ndim")  # reading these of a tensor says nothing about its rows
 
 
-def _types(names: str) -> tuple[type[nn.Module], ...]:
-    return tuple(getattr(nn, name) for name in names.split())
+# Names of modules and of functions, in lower case and without underscores: leaky_relu_ and LeakyReLU are leakyrelu.
+_VERDICTS = {
+    name: verdict
+    for verdict, names in {
+        "weights": """linear bilinear convnd conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d rnnbase
+            rnncellbase multiheadattention transformer transformerencoder transformerdecoder transformerencoderlayer
+            transformerdecoderlayer matmul mm bmm addmm einsum baddbmm scaleddotproductattention size dim shape getattr
+            numel ndim""",
+        "adds": "add iadd sub isub radd rsub",
+        "breaks": """normbase batchnorm layernorm groupnorm instancenorm sigmoid logsigmoid softmax logsoftmax softmin
+            softmax2d hardsigmoid softplus cosinesimilarity exp log cos""",
+        "keeps": """
+            turnoverdropout rmsnorm localresponsenorm normalize relu relu6 leakyrelu prelu rrelu elu selu celu gelu
+            silu mish tanh hardtanh hardswish softsign tanhshrink softshrink hardshrink abs neg mul imul div truediv
+            sqrt square identity flatten unflatten reshape view viewas transpose permute swapaxes t contiguous
+            squeeze unsqueeze expand getitem cat concat concatenate stack chunk split mean sum amax amin max min
+            dropout dropout1d dropout2d dropout3d upsample interpolate pixelshuffle fold unfold pad zeropad1d
+            zeropad2d zeropad3d maxpool1d maxpool2d maxpool3d avgpool1d avgpool2d avgpool3d lppool1d lppool2d
+            adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d
+            adaptivemaxpool3d to float half bfloat16 clone detach typeas indexselect gather select narrow repeat
+            movedim roll flip
+        """,
+    }.items()
+    for name in names.split()
+}
 
 
-_WEIGHTS = (
-    _ConvNd,
-    *_types(
-        """Linear Bilinear RNNBase RNNCellBase MultiheadAttention Transformer TransformerEncoder TransformerDecoder
-    TransformerEncoderLayer TransformerDecoderLayer"""
-    ),
-)
-BREAKS = (
-    _NormBase,
-    *_types(
-        """LayerNorm GroupNorm Sigmoid LogSigmoid Softmax LogSoftmax Softmin Softmax2d
-    Hardsigmoid Softplus CosineSimilarity"""
-    ),
-)
-_KEEPS = (
-    TurnOverDropout,
-    *_types(
-        """RMSNorm LocalResponseNorm ReLU ReLU6 LeakyReLU PReLU RReLU ELU SELU CELU GELU SiLU Mish Tanh
-    Hardtanh Hardswish Softsign Tanhshrink
-    Softshrink Hardshrink Identity Flatten Unflatten Upsample PixelShuffle Fold Unfold Dropout Dropout1d
-    Dropout2d Dropout3d ZeroPad1d ZeroPad2d ZeroPad3d MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d
-    AvgPool3d LPPool1d LPPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
-    AdaptiveMaxPool2d AdaptiveMaxPool3d"""
-    ),
-)
-_MODULES = (("weights", _WEIGHTS), ("breaks", BREAKS), ("keeps", _KEEPS))
+def zero_verdict(target: object) -> str | None:
+    """Return what a module, function or method does to zero: "keeps", "breaks", "adds" (to something else), "weights".
 
-_KEEP_NAMES = frozenset(
-    """relu relu_ relu6 leaky_relu leaky_relu_ prelu elu elu_ selu celu gelu silu mish tanh tanh_ hardtanh hardswish
-    softsign abs neg mul mul_ imul div truediv div_ sqrt square flatten reshape view view_as unflatten
-    transpose permute swapaxes t contiguous squeeze unsqueeze expand getitem cat concat concatenate stack
-    chunk split mean sum amax amin max min dropout dropout1d dropout2d dropout3d max_pool1d max_pool2d
-    max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d interpolate to float half bfloat16 clone
-    detach type_as index_select gather select narrow repeat movedim roll flip pad rms_norm normalize""".split()
-)
-_WEIGHT_NAMES = frozenset(
-    """linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bilinear matmul mm bmm addmm
-    einsum baddbmm scaled_dot_product_attention size dim shape getattr numel ndim""".split()
-)
-_BREAK_NAMES = frozenset(
-    """sigmoid sigmoid_ logsigmoid softmax log_softmax softmin batch_norm layer_norm group_norm instance_norm
-     softplus exp log cos hardsigmoid cosine_similarity""".split()
-)
-_ADD_NAMES = frozenset("add add_ iadd sub sub_ isub radd rsub".split())
+    None: it is not known.
+    """
+    if not isinstance(target, nn.Module):
+        return _VERDICTS.get(_name(target).replace("_", "").lower())
+    for kind in type(target).__mro__:
+        known = kind.__module__.startswith("torch.nn.") or kind is TurnOverDropout
+        verdict = _VERDICTS.get(kind.__name__.replace("_", "").lower()) if known else None
+        if verdict is not None:
+            return verdict
+    return None
 
 
 # A trace replaces nn.Module.__call__ for all threads; of two at the same time, one would leave its own behind for good.
@@ -467,18 +458,16 @@ class Flow:
         if node.op == "call_module":
             path = join(prefix, str(node.target))
             module = self.model.get_submodule(path)
-            for verdict, kinds in _MODULES:
-                if isinstance(module, kinds):
-                    return verdict, f"{type(module).__name__} {path!r} follows"
-            inside = self._judge_inside(path) if path in self.units else None
-            return inside or ("unknown", f"what {type(module).__name__} {path!r} does to zero is not known")
-        name = _name(node.target)
-        if name in _ADD_NAMES:
+            verdict, shown = zero_verdict(module), f"{type(module).__name__} {path!r}"
+            if verdict is None and path in self.units and (inside := self._judge_inside(path)):
+                return inside
+        else:
+            verdict, shown = zero_verdict(node.target), f"{_name(node.target)}()"
+        if verdict is None:
+            return "unknown", f"what {shown} does to zero is not known"
+        if verdict == "adds":
             return "breaks", "its output is added to something else"
-        for verdict, names in (("weights", _WEIGHT_NAMES), ("breaks", _BREAK_NAMES), ("keeps", _KEEP_NAMES)):
-            if name in names:
-                return verdict, f"{name}() follows"
-        return "unknown", f"what {name}() does to zero is not known"
+        return verdict, f"{shown} follows"
 
     def _judge_inside(self, unit: str) -> tuple[str, str] | None:
         """Return the verdict on a unit of the user's own, which the trace of the model does not look into."""
@@ -496,12 +485,13 @@ class Flow:
 
     def _instead(self, start: fx.Node, prefix: str) -> str | None:
         """Return the first module further on from which zero would stay zero."""
-        modules: dict[fx.Node, nn.Module] = {}
-        for node in _reached(start.users, lambda node: () if isinstance(modules.get(node), _WEIGHTS) else node.users):
+        verdicts: dict[fx.Node, str | None] = {}
+        for node in _reached(start.users, lambda node: () if verdicts.get(node) == "weights" else node.users):
             if node.op == "call_module":
                 path = join(prefix, str(node.target))
-                modules[node] = self.model.get_submodule(path)
-                candidate = isinstance(modules[node], _KEEPS) and not isinstance(modules[node], nn.Flatten)
+                module = self.model.get_submodule(path)
+                verdicts[node] = zero_verdict(module)
+                candidate = verdicts[node] == "keeps" and not isinstance(module, nn.Flatten)
                 if candidate and self._follow(node, prefix).keeps:
                     return path
         return None

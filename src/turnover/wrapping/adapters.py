@@ -22,7 +22,7 @@ from torch.nn.parameter import is_lazy
 
 from turnover.layers import AdapterRecipe, Dim, SiteRecipe, remove_hooks
 
-from ._code import BREAKS, is_called, is_norm, is_within, join, listed, quantized_in, width_of
+from ._code import is_called, is_norm, is_within, join, listed, quantized_in, width_of, zero_verdict
 from ._sites import At
 
 NAME = "adapter"
@@ -250,7 +250,7 @@ def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:
     linears = {path: part for path, part in parts.items() if isinstance(part, nn.Linear)}
     paths = tuple(linears)
     chain = all(layer.out_features == following.in_features for layer, following in pairwise(linears.values()))
-    keeps = not any(is_norm(part) or isinstance(part, BREAKS) for part in parts.values())
+    keeps = not any(is_norm(part) or zero_verdict(part) == "breaks" for part in parts.values())
     if len(paths) > 1 and chain and keeps:
         return OutputLayers(paths[1:], paths[-1:], paths)
     return OutputLayers(paths, paths, paths)
