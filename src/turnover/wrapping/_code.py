@@ -198,13 +198,17 @@ _NEUTRAL = ("device", "dtype", "ndim")  # reading these of a tensor says nothing
 _VERDICTS = {
     name: verdict
     for verdict, names in {
-        "weights": """linear bilinear convnd conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d rnnbase
+        "weights": """
+            linear bilinear convnd conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d rnnbase
             rnncellbase multiheadattention transformer transformerencoder transformerdecoder transformerencoderlayer
-            transformerdecoderlayer matmul mm bmm addmm einsum baddbmm scaleddotproductattention size dim shape getattr
-            numel ndim""",
+            transformerdecoderlayer matmul mm bmm addmm einsum baddbmm scaleddotproductattention size dim shape
+            getattr numel ndim
+        """,
         "adds": "add iadd sub isub radd rsub",
-        "breaks": """normbase batchnorm layernorm groupnorm instancenorm sigmoid logsigmoid softmax logsoftmax softmin
-            softmax2d hardsigmoid softplus cosinesimilarity exp log cos""",
+        "breaks": """
+            normbase batchnorm layernorm groupnorm instancenorm sigmoid logsigmoid softmax logsoftmax softmin
+            softmax2d hardsigmoid softplus cosinesimilarity exp log cos
+        """,
         "keeps": """
             turnoverdropout rmsnorm localresponsenorm normalize relu relu6 leakyrelu prelu rrelu elu selu celu gelu
             silu mish tanh hardtanh hardswish softsign tanhshrink softshrink hardshrink abs neg mul imul div truediv
