@@ -52,10 +52,11 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
     """Open a binary file for writing that takes its place when the block ends, whole; until then the old one stays.
 
     Its `name` is that of the temporary file beside the path. Where the block raises, nothing is left behind. Missing
-    folders are made. With `sync` the disk has it on return, so that it survives a power failure.
+    folders are made. With `sync` the disk has it on return: a power failure leaves it, or the file that it replaces.
     """
     target = Path(path)
     make_folder(target.parent, sync=sync)
+    is_new = not target.exists()
     # Of its own for every thread, process and machine, so that none writes into another one's file.
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
@@ -70,7 +71,7 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise
-    if sync:
+    if sync and is_new:  # else a power failure brings back the file that was there, whole
         _sync_folder(target.parent)
 
 
