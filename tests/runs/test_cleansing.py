@@ -11,7 +11,7 @@ pytest.importorskip("pandas", reason="needs the extra cli")
 
 import pandas
 
-from turnover.errors import ApplicationError, DataFileError
+from turnover.errors import ApplicationError, DataFileError, RunError
 from turnover.runs import start_run
 from turnover.runs._reading import read_rows
 from turnover.runs.cleansing import (
@@ -304,7 +304,7 @@ def test_no_force_overwrites_the_data_the_run_or_a_list_of_others(finished, out,
     folder = finished.folder.path.parent
     (folder / "mine").mkdir(exist_ok=True)
     (folder / "mine" / "removed.csv").write_text("what I removed by hand\n")
-    with pytest.raises((ApplicationError, DataFileError), match=message):
+    with pytest.raises((ApplicationError, DataFileError, RunError), match=message):
         check_overwrite(finished, folder / out, force=True)
 
 

@@ -38,6 +38,7 @@ from .files import (
     table_bytes,
     text_encoding,
 )
+from .folder import check_apart
 from .images import LABEL_FILES, arrays_without, images_named_by, npz_bytes
 from .retraining import run_recipe
 from .run import Run
@@ -131,7 +132,7 @@ def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
     if not out.name:  # ".", "/" or ""
         raise ApplicationError(f"--out must name a file or a new folder, got {str(out)!r}. Give another: --out FILE.")
     listed = out.with_name(REMOVED)
-    check_apart(run, out, listed)
+    run.check_apart(out, listed)
     there = [str(file) for file in (out, listed) if file.exists()]
     if there and not force:
         raise ApplicationError(
@@ -144,26 +145,6 @@ def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
             f"{str(listed)!r} would be overwritten, which no cleansing wrote. Move it away, or give a file elsewhere: "
             "--out FILE."
         )
-
-
-def check_apart(run: Run, *files: Path) -> None:
-    """Raise where a file to write is data of the run, lies within or contains it, or is a file of the run."""
-    for path in (run.config.data, run.config.validation_data, run.config.test_data):
-        if path is not None and Path(path).exists():
-            for file in files:
-                _check_apart(file, Path(path))
-    kept = [run.folder.path / name for name in (*run.about.files, "run.json", "marks.json")]
-    own = {file.resolve() for file in (run.folder.path, *kept)}
-    if taken := [file for file in files if file.resolve() in own]:
-        raise ApplicationError(f"{str(taken[0])!r} belongs to the run itself. Give another file: --out FILE.")
-
-
-def _check_apart(out: Path, data: Path) -> None:
-    """Raise where an output is the data, lies within it or contains it."""
-    ours, theirs = out.resolve(), data.resolve()
-    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
-        how = "is" if ours == theirs else "lies within" if theirs in ours.parents else "contains"
-        raise DataFileError(f"{str(out)!r} {how} the data itself, {str(data)!r}. Give a place elsewhere: --out.")
 
 
 def write_cleansing(run: Run, removed: list[RemovedRow], out: Path, *, raw: bool = False) -> CleanedFile:
@@ -299,7 +280,7 @@ def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> in
 
     An image goes when no line that stays names it.
     """
-    _check_apart(out, source)
+    check_apart(out, source)
     _check_new_folder(out)
     if out.exists():
         raise DataFileError(

@@ -311,6 +311,14 @@ def check_regular(path: Path) -> None:
         raise DataFileError(f"{str(path)!r} is a pipe or device. Write its content to a file, and give that.")
 
 
+def check_apart(out: Path, data: Path) -> None:
+    """Raise where an output is the data, lies within it or contains it."""
+    ours, theirs = out.resolve(), data.resolve()
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        how = "is" if ours == theirs else "lies within" if theirs in ours.parents else "contains"
+        raise DataFileError(f"{str(out)!r} {how} the data itself, {str(data)!r}. Give a place elsewhere: --out.")
+
+
 def changed_data(about: About) -> list[str]:
     """Return the files and folders of a run's data that are there, with another content than the run read."""
     return [path for path, digest in digests_of(about.data).items() if digest != about.data[path]]

@@ -29,7 +29,7 @@ from turnover.wrapping import load, save
 from ._reading import read_rows
 from ._splits import split_rows
 from .config import RunConfig, Watch, unusable_path, unwatched
-from .folder import About, RunFolder, changed_data, digests_of
+from .folder import About, RunFolder, changed_data, check_apart, digests_of
 from .inputs import Inputs, fit_inputs, inputs_of_rows, read_inputs, settings_for
 from .table import SPLITS, Rows, Split
 from .tasks import Task, task_of
@@ -69,6 +69,17 @@ class Run:
     def data_digest(self) -> str | None:
         """Return the SHA-256 of the data as it was read; None: it was not known, or is on the hub."""
         return self.about.data.get(self.config.data)
+
+    def check_apart(self, *files: Path) -> None:
+        """Raise where a file to write is data of the run, lies within or contains it, or is a file of the run."""
+        for path in (self.config.data, self.config.validation_data, self.config.test_data):
+            if path is not None and Path(path).exists():
+                for file in files:
+                    check_apart(file, Path(path))
+        kept = [self.folder.path / name for name in (*self.about.files, "run.json", "marks.json")]
+        own = {file.resolve() for file in (self.folder.path, *kept)}
+        if taken := [file for file in files if file.resolve() in own]:
+            raise RunError(f"{str(taken[0])!r} belongs to the run itself. Give another file: --out FILE.")
 
     # Rows and inputs
 

@@ -16,7 +16,7 @@ def digits(request, monkeypatch):
     loaded = pixels[: request.param], labels[: request.param]
     monkeypatch.setattr("sklearn.datasets.load_digits", lambda **_: loaded)
     if request.param == 200:
-        monkeypatch.setattr("turnover.ui.terminal.run.DigitsConfig", partial(DigitsConfig, replicas=3))
+        monkeypatch.setattr("turnover.runs.digits.DigitsConfig", partial(DigitsConfig, replicas=3))
     return request.param * 4 // 5
 
 

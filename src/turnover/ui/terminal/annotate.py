@@ -19,7 +19,7 @@ from turnover.integrations import (
     open_tracker,
     read_annotations,
 )
-from turnover.runs import Run, check_apart
+from turnover.runs import Run
 from turnover.storage import write_atomically
 from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
@@ -87,7 +87,7 @@ def annotate(
         )
     if folders := [str(file) for file in written if file.is_dir()]:
         raise ApplicationError(f"{folders[0]!r} is a folder. Give a file: --out FILE.")
-    check_apart(run, *written)
+    run.check_apart(*written)
     there = [str(file) for file in written if file.exists()]
     if there and not force:
         raise ApplicationError(f"{' and '.join(there)} exist already. Give another --out, or --force.")

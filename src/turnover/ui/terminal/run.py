@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Group
@@ -21,14 +21,11 @@ from turnover.errors import RunError
 from turnover.runs import (
     KINDS,
     PATHS,
-    DigitsConfig,
-    DigitsResult,
     Run,
     RunConfig,
     RunFolder,
     Watch,
     changed_data,
-    run_digits,
     start_run,
 )
 from turnover.ui.html import ReportData, collect, nothing_learned, write_report
@@ -38,9 +35,11 @@ from .annotate import Track, check_trackers, track
 from .command import OnRay, Terminal, executor_at, own_name, resumable
 from .drawing import draw_rows, numbers, plain, visible
 
+if TYPE_CHECKING:
+    from turnover.runs import DigitsResult
+
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 _SHOWN, _PICTURES = 10, 4
-_USUAL = DigitsConfig()
 _INTRODUCTION = """\
 [bold]turnover demo[/bold]: 1,437 handwritten digits, 10 % of their labels changed to another digit.
 Each digit trains its own random half of the network, the kept subnetwork. The other half, the flipped subnetwork, \
@@ -307,8 +306,8 @@ def demo(
     terminal: Terminal,
     seed: Annotated[
         int, typer.Option(min=0, help="Random seed of split, changed labels, initialization and masks.")
-    ] = _USUAL.seed,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = _USUAL.epochs,
+    ] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 12,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run.")] = Path("runs/demo"),
 ) -> None:
     """Find label errors among handwritten digits, in two minutes and without a download.
@@ -318,6 +317,8 @@ def demo(
 
     Example: turnover demo --seed 1
     """
+    from turnover.runs import DigitsConfig, run_digits
+
     if not terminal.as_json:
         terminal.words.print(_INTRODUCTION)
     with resumable("stopped. What is finished is kept; the same command resumes."), terminal.bars() as watch:
@@ -343,7 +344,7 @@ def demo(
     _print_run(result.run, data, page, seconds, terminal)
 
 
-def _print_suspects(result: DigitsResult, terminal: Terminal) -> None:
+def _print_suspects(result: "DigitsResult", terminal: Terminal) -> None:
     words, data, run = terminal.words, result.data, result.run
     columns = map(numbers, ("row", "self-influence", "given\nlabel", "held-out\nprediction", "true\nlabel"))
     title = f"The {_SHOWN} digits with the highest self-influence"
