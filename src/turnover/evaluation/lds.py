@@ -28,13 +28,10 @@ from .statistics import (
     Bootstrap,
     Floats,
     Interval,
-    correlation_or_zero,
-    drawn,
     interval_of,
     matrix_of,
     mean_interval,
     mean_of_known,
-    numbers_of,
     spearman,
 )
 
@@ -109,7 +106,10 @@ def lds(
             f"scores are {list(values.shape)}, subsets {list(members.shape)} and outcomes {list(runs.shape[1:])}. "
             "Give [rows, queries], [subsets, rows] and [subsets, queries]."
         )
-    per_query = correlation_or_zero(spearman, members.astype(np.float64) @ values, -runs.mean(0))
+    predicted, measured = members.astype(np.float64) @ values, -runs.mean(0)
+    per_query = spearman(predicted, measured)
+    # A method that says nothing about a query must not gain by it; a query whose losses are all equal cannot judge any.
+    per_query[(np.ptp(predicted, 0) == 0) & (np.ptp(measured, 0) > 0)] = 0.0
     if np.isnan(per_query).all():
         raise ScoresError("all subsets have the same outcome for every query; there is nothing to rank.")
     ceiling = retraining_ceiling(runs, bootstrap=bootstrap) if len(runs) > 1 else None
@@ -141,13 +141,13 @@ def retraining_ceiling(outcomes: ArrayLike, *, bootstrap: Bootstrap | None = Non
 
     interval = Interval(np.nan, np.nan, bootstrap.level)
     if known.size > 1:
-        interval = interval_of(lambda rng: reach(known[drawn(rng, known.size)]), bootstrap)
+        interval = interval_of(lambda rng: reach(rng.choice(known, known.size)), bootstrap)
     return Ceiling(reach(known), interval)
 
 
 def _runs(outcomes: ArrayLike) -> Floats:
     """Return outcomes as [seeds, subsets, queries]."""
-    runs = numbers_of(outcomes)
+    runs = np.asarray(outcomes, np.float64)
     runs = runs[None] if runs.ndim == 2 else runs
     if runs.ndim != 3 or not runs.size:
         raise ScoresError(

@@ -60,12 +60,7 @@ def mean_interval(values: Floats, bootstrap: Bootstrap) -> Interval:
     known = values[np.isfinite(values)]
     if known.size < 2:
         return Interval(np.nan, np.nan, bootstrap.level)
-    return interval_of(lambda rng: float(known[drawn(rng, known.size)].mean()), bootstrap)
-
-
-def drawn(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Return as many places as there are, drawn with replacement."""
-    return rng.integers(0, size, size)
+    return interval_of(lambda rng: float(rng.choice(known, known.size).mean()), bootstrap)
 
 
 def mean_of_known(values: Floats) -> float:
@@ -85,46 +80,17 @@ def average_ranks(values: Floats) -> Floats:
     return rankdata(values, axis=0)
 
 
-def pearson(one: Floats, other: Floats) -> Floats:
-    """Return Pearson's correlation of every column with the same column of the other; NaN where one is constant.
-
-    As scipy.stats.pearsonr, which also computes p-values and is too slow for a thousand bootstrap samples.
-    """
-    a, b = _centered(one), _centered(other)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result = (a * b).sum(0) / np.sqrt((a * a).sum(0) * (b * b).sum(0))
-    return np.asarray(np.clip(result, -1.0, 1.0))
-
-
-def _centered(values: Floats) -> Floats:
-    # Magnitudes of 1, so that squares neither vanish nor overflow; exactly 0 where a column is constant, whose mean may
-    # differ from it in the last bit, so that its correlation is NaN.
-    scale = np.abs(values).max(0)
-    scaled = values / np.where(scale > 0, scale, 1.0)
-    centered = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
-    largest = np.abs(centered).max(0)
-    return centered / np.where(largest > 0, largest, 1.0)
-
-
 def spearman(one: Floats, other: Floats) -> Floats:
-    """Return Spearman's rank correlation of every column of [n, ...] with the same column of the other.
+    """Return Spearman's rank correlation of every column of [n, ...] with that of the other; NaN where one is constant.
 
     Example:
         >>> round(float(spearman(np.array([1.0, 2.0, 9.0]), np.array([0.1, 0.2, 0.3]))), 6)
         1.0
     """
-    return pearson(average_ranks(one), average_ranks(other))
-
-
-def correlation_or_zero(measure: Callable[[Floats, Floats], Floats], predicted: Floats, measured: Floats) -> Floats:
-    """Return the correlation of each column; 0 where only the prediction is constant.
-
-    A method that says nothing about a query must not gain by it; a query whose measured values are all equal cannot
-    judge any method and stays NaN.
-    """
-    result = measure(predicted, measured)
-    result[(np.ptp(predicted, 0) == 0) & (np.ptp(measured, 0) > 0)] = 0.0
-    return result
+    a, b = (ranks - ranks.mean(0) for ranks in map(average_ranks, (one, other)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result = (a * b).sum(0) / np.sqrt((a * a).sum(0) * (b * b).sum(0))
+    return np.asarray(np.clip(result, -1.0, 1.0))
 
 
 def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "scores") -> Floats:
@@ -133,7 +99,7 @@ def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "s
         row_ids = None if ids is None else np.asarray(scores.names.mask_ids(ids, error=ScoresError))
         values = scores.values[_places(scores.mask_ids, row_ids, name)].astype(np.float64)
     else:
-        values = numbers_of(scores)
+        values = np.asarray(scores.detach().cpu() if isinstance(scores, Tensor) else scores, np.float64)
         if ids is not None and values.ndim and len(values) != len(np.asarray(ids)):
             raise ScoresError(
                 f"{name} have {len(values)} rows and there are {len(np.asarray(ids))} ids. Give one row per id."
@@ -145,15 +111,6 @@ def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "s
     if failed:
         raise ScoresError(f"{failed} of {values.size} {name} are not finite. Remove those rows or queries first.")
     return values
-
-
-def numbers_of(values: Any) -> Floats:
-    """Return numbers in any form as a float64 array."""
-    if isinstance(values, Scores):
-        values = values.values
-    if isinstance(values, Tensor):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values, dtype=np.float64)
 
 
 def _places(have: NDArray[np.int64], row_ids: NDArray[Any] | None, name: str) -> Any:

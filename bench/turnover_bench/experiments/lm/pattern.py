@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.evaluation import Bootstrap, drawn, interval_of, spearman
+from turnover.evaluation import Bootstrap, interval_of, spearman
 from turnover_bench.experiments.findings import standard_error
 
 from .training import Corpus, word_losses
@@ -36,7 +36,9 @@ def _over_stretches(
     stretches = np.array_split(np.arange(positions), max(2, positions // STRETCH))
 
     def draw(rng: np.random.Generator) -> float:
-        return statistic(np.concatenate([stretches[place] for place in drawn(rng, len(stretches))]))
+        return statistic(
+            np.concatenate([stretches[place] for place in rng.integers(0, len(stretches), len(stretches))])
+        )
 
     interval = interval_of(draw, Bootstrap(draws=draws))
     return {name: statistic(np.arange(positions)), "low": interval.low, "high": interval.high}
