@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from turnover.errors import RunError, TurnOverWarning
-from turnover.ui.terminal.command import Stopped, Terminal, command, own_name, resumable
+from turnover.ui.terminal.command import Terminal, command, own_name, resumable
 
 
 def ending(error: BaseException | None, **options: bool) -> int:
@@ -34,7 +34,7 @@ def ending(error: BaseException | None, **options: bool) -> int:
         (KeyError("x"), 1, "turnover: unexpected error: KeyError: 'x'. The same command with --debug shows"),
         (MemoryError(), 1, "turnover: not enough memory. Use fewer rows"),
         (KeyboardInterrupt(), 130, "turnover: stopped."),
-        (Stopped("type this."), 130, "turnover: type this.\n"),
+        (KeyboardInterrupt("type this."), 130, "turnover: type this.\n"),
     ],
     ids=str,
 )
@@ -60,7 +60,7 @@ def test_an_error_is_valid_json_where_json_is_asked_for(capsys):
 
 
 def test_ctrl_c_within_what_can_be_resumed_says_how():
-    with pytest.raises(Stopped, match="type this"), resumable("type this."):
+    with pytest.raises(KeyboardInterrupt, match="type this"), resumable("type this."):
         raise KeyboardInterrupt
 
 

@@ -50,10 +50,6 @@ _Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an 
 _COMMON = (("as_json", _AsJson, False), ("device", _OnDevice, None), ("debug", _Debug, False))
 
 
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C, with a sentence that says how to go on."""
-
-
 class Terminal:
     """What a command prints to: `words` for people, `aside` for progress; with JSON, standard output is kept free."""
 
@@ -61,10 +57,6 @@ class Terminal:
         self.as_json = as_json
         self.aside = Console(stderr=True, highlight=False)
         self.words = self.aside if as_json else Console(highlight=False)
-
-    def bars(self) -> "Bars":
-        """Return a bar for a function that takes a watch; it shows only while someone looks."""
-        return Bars(self.aside)
 
     def warn(self, sentence: str) -> None:
         """Print what to know before the rest is read; nothing for an empty sentence."""
@@ -169,7 +161,7 @@ def resumable(sentence: str | Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        raise Stopped(sentence if isinstance(sentence, str) else sentence()) from error
+        raise KeyboardInterrupt(sentence if isinstance(sentence, str) else sentence()) from error
 
 
 def check_unused(options: Mapping[str, object], why: str) -> None:

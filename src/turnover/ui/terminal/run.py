@@ -32,7 +32,7 @@ from turnover.ui.html import ReportData, collect, nothing_learned, write_report
 from turnover.ui.words import digits, duration, percent
 
 from .annotate import Track, check_trackers, track
-from .command import OnRay, Terminal, executor_at, own_name, resumable
+from .command import Bars, OnRay, Terminal, executor_at, own_name, resumable
 from .drawing import draw_rows, numbers, plain, visible
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def run(
     for path in changed_data(RunFolder(config.parent).read_about()) if config is not None and repeated else ():
         sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
         terminal.aside.print(sentence, style="yellow")
-    with resumable(lambda: _how_to_resume(folder)), terminal.bars() as watch:
+    with resumable(lambda: _how_to_resume(folder)), Bars(terminal.aside) as watch:
         made = start_run(settings, folder, watch=watch, executor=executor)
         track(made, trackers)
         said, page, seconds = _written_report(made, watch)
@@ -321,7 +321,7 @@ def demo(
 
     if not terminal.as_json:
         terminal.words.print(_INTRODUCTION)
-    with resumable("stopped. What is finished is kept; the same command resumes."), terminal.bars() as watch:
+    with resumable("stopped. What is finished is kept; the same command resumes."), Bars(terminal.aside) as watch:
         result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
         data, page, seconds = _written_report(result.run, watch)
     if terminal.as_json:
