@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnover.batches import batches_of
-from turnover.errors import ApplicationError
+from turnover.errors import ApplicationError, TurnOverError
 from turnover.ids import Ids, id_array
 from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
-from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields, held_out_of
+from .examples import Examples, HeldOutExample, TrainInstances, held_out_fields
 from .results import Noise, NoiseFrom, Result, noise_from, table_of
 
 if TYPE_CHECKING:
@@ -181,7 +182,8 @@ def cleanse(
     candidates = [place for place in harmful.tolist() if not protected[place] and (most or noise.significant[place])]
     chosen, spared = _sparing_classes(candidates, most, classes)
     if out_of_sample is None and chosen:
-        out_of_sample = held_out_of(influence, progress=progress)
+        with suppress(TurnOverError):  # outputs that are no predictions of one thing: there is nothing to say
+            out_of_sample = influence.out_of_sample(progress=progress)
     kept = np.ones(len(known), bool)
     kept[chosen] = False
     return Cleansing(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.errors import ApplicationError, InfluenceError, TurnOverError
+from turnover.errors import ApplicationError, InfluenceError
 from turnover.ids import Name, Names
 from turnover.influence import Influence
 from turnover.scores import OutOfSample
@@ -262,14 +262,6 @@ class TrainInstances:
             labels, judged = None if out_of_sample.labels is None else ClassLabels(out_of_sample.labels), None
         beside = None if labels is None else labels.beside(out_of_sample.probs)
         return [held_out_fields(beside, judged, int(place)) for place in places]
-
-
-def held_out_of(influence: Influence, *, progress: bool | None) -> OutOfSample | None:
-    """Return the held-out predictions of the training rows; None: outputs are no predictions of one thing."""
-    try:
-        return influence.out_of_sample(progress=progress)
-    except TurnOverError:
-        return None
 
 
 @dataclass(frozen=True)
