@@ -12,4 +12,5 @@ def large_jobs(monkeypatch):
     Small jobs themselves are tested in test_small_jobs.py.
     """
     monkeypatch.setattr(estimator, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(estimator, "_VERY_FEW_PAIRS", 0)
     monkeypatch.setattr(estimator, "_FEWEST_NULLS", 1024)

@@ -24,7 +24,7 @@ from turnover.layers import VIEWS, Instances, Site, View, factors_by_table, map_
 from turnover.masks import words_for
 
 _TRIAL_IDS = 2
-_SAMPLE = 8
+_SAMPLE, _PAIRS_PER_SAMPLE = 8, 1024
 _MOST_IDS = 2048
 _LEAST_IDS = 8  # in a chunk, where one instance fills the cache: products of fewer rows are slow
 _CACHE = 24 * 2**20
@@ -128,25 +128,22 @@ class Subnetworks:
         return values[: chunk.count] - values[chunk.count :]
 
     def broadcasts(self, queries: Sequence[Batch]) -> bool:
-        """Tell whether broadcasting gives the outputs of the expanded batch.
-
-        Tried are the first query, the last, some between and one of every size, under a few null ids.
-        """
+        """Tell whether broadcasting gives the outputs of the expanded batch for some queries, under a few null ids."""
         plain, fast = (replace(self, broadcast=broadcast) for broadcast in (False, True))
-        for query in sample(queries):
+        with self.chunk(null_ids(_TRIAL_IDS)) as chunk:
+            references = [plain.outputs(query, chunk).float() for query in queries]
+        try:
             with self.chunk(null_ids(_TRIAL_IDS)) as chunk:
-                reference = plain.outputs(query, chunk).float()
-            try:
-                with self.chunk(null_ids(_TRIAL_IDS)) as chunk:
-                    outputs = fast.outputs(query, chunk).float()
-            except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
-                return False
-            finite = reference[reference.isfinite()]
-            scale = float(finite.abs().max()) if len(finite) else 0.0
-            tolerance = {"rtol": self.tolerance, "atol": self.tolerance * scale, "equal_nan": True}
-            if outputs.shape != reference.shape or not torch.allclose(outputs, reference, **tolerance):
-                return False
-        return True
+                outputs = [fast.outputs(query, chunk).float() for query in queries]
+        except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
+            return False
+        return all(self._same(*pair) for pair in zip(outputs, references, strict=True))
+
+    def _same(self, outputs: Tensor, reference: Tensor) -> bool:
+        finite = reference[reference.isfinite()]
+        scale = float(finite.abs().max()) if len(finite) else 0.0
+        tolerance = {"rtol": self.tolerance, "atol": self.tolerance * scale, "equal_nan": True}
+        return outputs.shape == reference.shape and torch.allclose(outputs, reference, **tolerance)
 
     def ids_per_chunk(self, memory: int, compute: Callable[[Tensor], Any]) -> int:
         """Return how many instances a chunk holds: as many as fit into the memory and, on a processor, its cache."""
@@ -168,10 +165,12 @@ def size_of(query: Batch) -> int:
     return sum(tensor.numel() for tensor in tensors_in((query.args, query.kwargs)))
 
 
-def sample(queries: Sequence[Batch]) -> list[Batch]:
+def sample(queries: Sequence[Batch], pairs: int) -> list[Batch]:
+    """Return the first query, the last, one of every size and, the more pairs there are, some between."""
     by_size = {size_of(query): query for query in queries[::-1]}
-    between = queries[1 : -1 : max(1, len(queries) // _SAMPLE)]
-    chosen = [queries[0], *between, queries[-1], *list(by_size.values())[:_SAMPLE]]
+    between = min(_SAMPLE, pairs // _PAIRS_PER_SAMPLE)
+    step = max(1, len(queries) // max(between, 1))
+    chosen = [queries[0], *queries[1:-1:step][:between], queries[-1], *list(by_size.values())[:_SAMPLE]]
     return list({id(query): query for query in chosen}.values())
 
 

@@ -29,8 +29,8 @@ QUERIES_PER_BLOCK = 128
 """How many queries are scored together; a part of the format of score folders."""
 _FEW = 104
 """Rows of a chunk whose memory is not measured, about the hundred that a plain loop takes at once, in each view."""
-_FEW_PAIRS = 1024
-"""Up to here a look at faster paths, and at the memory of a chunk, takes longer than these save."""
+_FEW_PAIRS, _VERY_FEW_PAIRS = 1024, 128
+"""Up to here a look at the memory of a chunk takes longer than it saves, and one at broadcasting."""
 _FEWEST_NULLS, _NULL_SHARE = 2, 8
 _FEWEST_FOR_A_MEAN = 100
 
@@ -117,16 +117,17 @@ class FittedTurnOver:
         """Return queries in blocks that score instances of these ids."""
         with explained_failures():
             # What holds for one replica of a model holds for all.
-            are_last = [ends_in_last_layer(replicas[0], sample(queries)) for replicas in self._models]
+            pairs = len(ids) * len(queries)
+            some = sample(queries, pairs)
+            are_last = [ends_in_last_layer(replicas[0], some) for replicas in self._models]
             nulls = self._options.nulls or _null_count(ids, is_cheap=all(are_last))
-            few = len(ids) * len(queries) <= _FEW_PAIRS
             routes = [
                 replace(route, subnetworks=replace(route.subnetworks, member=one.member, compiled=one.compiled))
                 for replicas, is_last in zip(self._models, are_last, strict=True)
-                for route in [self._route(replicas[0], queries, few=few, is_last=is_last)]
+                for route in [self._route(replicas[0], queries, pairs, is_last=is_last)]
                 for one in replicas
             ]
-        beside = ids if few else ids[:0]  # null ids and few instances go through in the same passes
+        beside = ids if pairs <= _FEW_PAIRS else ids[:0]  # null ids and few instances go through in the same passes
         center = self._options.center and not self._has_mean_0(nulls)
 
         def make(start: int) -> MaskBlock:
@@ -154,11 +155,12 @@ class FittedTurnOver:
         """Return nothing: nothing was fitted."""
         return {}
 
-    def _route(self, subnetworks: Subnetworks, queries: Sequence[Batch], *, few: bool, is_last: bool) -> "_Route":
-        """Return the path of a model."""
-        if is_last or few:
+    def _route(self, subnetworks: Subnetworks, queries: Sequence[Batch], pairs: int, *, is_last: bool) -> "_Route":
+        """Return the path of a model for so many pairs."""
+        if not is_last and pairs > _VERY_FEW_PAIRS:
+            subnetworks = replace(subnetworks, broadcast=subnetworks.broadcasts(sample(queries, pairs)))
+        if is_last or pairs <= _FEW_PAIRS:
             return _Route(subnetworks, self._memory, is_last=is_last)
-        subnetworks = replace(subnetworks, broadcast=subnetworks.broadcasts(queries))
         eager, largest = replace(subnetworks, compiled=None), max(queries, key=size_of)
         full_values = eager.full_values(largest)
 
