@@ -58,7 +58,7 @@ def test_a_loss_that_compares_every_row_with_every_target_is_named():
     judge = Measure("loss", nn.MSELoss(reduction="none"))
     with (
         pytest.warns(UserWarning, match="broadcast"),
-        pytest.raises(InfluenceError, match="every row with every target"),
+        pytest.raises(BatchError, match="every row with every target"),
     ):
         judge(torch.zeros(4, 1), torch.zeros(4))
 
