@@ -126,7 +126,7 @@ class Trust(Result):
     """The noise of a model's scores, by kind.
 
     Attributes:
-        mean_influence: mean influence of training rows beside that of null ids; None: there is none.
+        mean_influence: mean influence of training rows; None: there is none.
     """
 
     scores: tuple[ScoreNoise, ...]
@@ -301,7 +301,7 @@ def find_trust(self_influence: Scores, mean: Scores, errors: Explanations) -> Tr
         significant = sum(one.significant_supporting for one in errors)
         about = errors.unit, errors.method, errors.noise_from
         kinds.append(ScoreNoise("explanations", len(supporting), None, None, stderr, significant, *about))
-    return Trust(tuple(kinds), mean.replicas, level, histogram(mean, null=True))
+    return Trust(tuple(kinds), mean.replicas, level, histogram(mean))
 
 
 def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:

@@ -113,27 +113,22 @@ class Histogram(Result):
 
     Attributes:
         edges: one more than counts; the first and last bin hold what lies beyond, too.
-        null: the distribution of null ids, scaled to as many values; empty: not asked for, or not known.
     """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
-    null: tuple[float, ...] = ()
 
 
-def histogram(scores: Scores, *, bins: int = 40, tails: float = 0.5, null: bool = False) -> Histogram | None:
+def histogram(scores: Scores, *, bins: int = 40, tails: float = 0.5) -> Histogram | None:
     """Return how finite scores are distributed; None: there are none.
 
-    The outermost bins hold `tails` percent of the scores on either side. With `null`, null ids stand beside them,
-    scaled to as many.
+    The outermost bins hold `tails` percent of the scores on either side.
     """
     values = scores.values[np.isfinite(scores.values)].astype(np.float64)
-    beside = scores.null.astype(np.float64) if null and scores.null is not None else np.empty(0)
     if not len(values):
         return None
-    low, high = np.percentile(np.concatenate([values, beside]), [tails, 100 - tails])
+    low, high = np.percentile(values, [tails, 100 - tails])
     if not high > low:
         low, high = low - 0.5, high + 0.5
     counts, edges = np.histogram(np.clip(values, low, high), bins, (low, high))
-    scaled = np.histogram(np.clip(beside, low, high), bins, (low, high))[0] * (len(values) / max(len(beside), 1))
-    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), tuple(scaled.tolist()) if len(beside) else ())
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))

@@ -11,9 +11,8 @@ import pytest
 from tests.ui import small_runs
 from tests.ui.html.made_data import HOSTILE, made_data
 from turnover.applications import Duplicates, find_near_duplicates
-from turnover.applications.results import histogram
 from turnover.runs import RunConfig, start_run
-from turnover.ui.html import collect
+from turnover.ui.html import collect, shown_row
 from turnover.ui.html.sections import ReportData, sections_of, settings_of
 
 SIZE = "<b>size</b>"
@@ -132,9 +131,6 @@ def test_only_groups_with_a_training_row_and_an_unseen_one_lie_across_splits(rep
 def test_histograms_count_every_training_row(found, report_run):
     rows = len(report_run.places("train"))
     assert sum(found.memorized.histogram.counts) == sum(found.trust.mean_influence.counts) == rows
-    assert found.trust.mean_influence.null == ()  # influence functions have no null distribution
-    own = histogram(report_run.self_influence, null=True)
-    assert np.isclose(sum(own.null), rows)
 
 
 def test_unseen_rows_are_predicted_by_flipped_subnetworks_as_training_rows_are(table_run):
@@ -228,3 +224,27 @@ def test_numbers_that_are_not_finite_are_null():
     odd = replace(harmful, items=(replace(harmful.items[0], score=math.nan, p_value=math.inf),))
     twin = json.loads(replace(data, findings=replace(data.findings, harmful=odd)).as_json())
     assert twin["harmful"]["items"][0]["score"] is None
+
+
+# Rows as readers see them
+
+
+def test_rows_are_shown_with_their_split_and_label(table_run):
+    row = shown_row(table_run.examples, 3)
+    assert dict(row.cells)["weight"] == "missing"
+    assert row.label == table_run.rows.data.column("kind")[3].as_py()
+    assert 3 in table_run.places(row.split)
+
+
+def test_columns_that_are_left_out_are_counted(tmp_path):
+    wide = [f"column{number}" for number in range(30)]
+    lines = [",".join([str(row * 37 % (place + 7)) for place in range(30)] + ["ab"[row % 2]]) for row in range(40)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join([*wide, "kind"]), *lines]), encoding="utf-8")
+    config = RunConfig(str(tmp_path / "wide.csv"), label="kind", hidden=16, replicas=1, epochs=1)
+    row = shown_row(start_run(config, tmp_path / "run").examples, 0)
+    assert len(row.cells) == 12
+    assert row.more_cells == 18
+
+
+def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, report_run):
+    assert shown_row(table_run.examples, 0).more_cells == shown_row(report_run.examples, 0).more_cells == 0

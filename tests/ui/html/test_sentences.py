@@ -99,14 +99,6 @@ def test_accuracy_stands_beside_its_baseline():
         assert (headline.figure, headline.tone) == ("50.0 %", tone)
 
 
-def test_null_ids_are_drawn_as_if_there_were_as_many():
-    rng = np.random.default_rng(0)
-    drawn = histogram(Scores(rng.normal(size=500), ids=range(500), null=rng.normal(size=1000)), null=True)
-    assert sum(drawn.counts) == 500
-    assert abs(sum(drawn.null) - 500) < 1e-6
-    assert len(drawn.edges) == len(drawn.counts) + 1
-
-
 def test_failed_scores_and_equal_ones_do_not_break_the_histogram():
     assert sum(histogram(Scores([1.0, 1.0, np.nan], ids=[0, 1, 2])).counts) == 2
     assert histogram(Scores([np.nan], ids=[0])) is None
