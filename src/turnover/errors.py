@@ -116,10 +116,6 @@ class TrainingError(TurnOverError, ValueError):
     """A training recipe cannot be run as asked."""
 
 
-class BaselineError(TurnOverError, RuntimeError):
-    """A compared method cannot be computed on this model, data or option."""
-
-
 class RunError(TurnOverError, RuntimeError):
     """A run folder or the settings of a run cannot be used as asked."""
 

@@ -9,10 +9,11 @@ from torch import nn
 
 from bench.tests.baselines.builders import Counted
 from tests.reference.feldman_twin import accuracy, influence_twin, loss_turned_round, probability, trained
-from turnover.errors import BaselineError, StoreError, TrainingError, TurnOverWarning
+from turnover.errors import StoreError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.feldman2020 import FeldmanZhang
 from turnover_bench.baselines.leave_one_out import LeaveOneOut
+from turnover_bench.errors import BaselineError
 
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] + 0.5 * X[:, 1] > 0).long()

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from bench.tests.baselines.builders import QUERIES, X, build, recipe, sgd
-from turnover.errors import BaselineError
 from turnover_bench.baselines.hara2019 import SgdInfluence
+from turnover_bench.errors import BaselineError
 
 
 def test_queries_that_share_a_walk_have_the_scores_they_have_alone():

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.errors import BaselineError, TurnOverWarning
+from turnover.errors import TurnOverWarning
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import ConjugateGradients, Exact, Hessian, InfluenceFunctions, Lissa, RowLosses
+from turnover_bench.errors import BaselineError
 
 L2 = 0.05
 

@@ -7,9 +7,10 @@ from torch import nn
 from torch.nn import functional
 
 from bench.tests.baselines.builders import Counted
-from turnover.errors import BaselineError, StoreError, TrainingError, TurnOverWarning
+from turnover.errors import StoreError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.leave_one_out import LeaveOneOut
+from turnover_bench.errors import BaselineError
 
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] + 0.5 * X[:, 1] > 0).long()

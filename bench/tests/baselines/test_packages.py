@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from turnover.errors import BaselineError, MissingExtraError, TooLargeError
+from turnover.errors import MissingExtraError, TooLargeError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import (
     DATTRI_SOLVERS,
@@ -22,6 +22,7 @@ from turnover_bench.baselines import (
     trained_method,
     training_weights,
 )
+from turnover_bench.errors import BaselineError
 
 ROWS, QUERIES = 240, 8
 PACKAGED = {name: method for name, method in METHODS.items() if method.package is not None}

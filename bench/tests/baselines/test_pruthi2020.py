@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.pruthi2020 import TracIn
+from turnover_bench.errors import BaselineError
 
 X = torch.randn(14, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] > 0).long()

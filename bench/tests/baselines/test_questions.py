@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.errors import BaselineError, StoreError, TrainingError
+from turnover.errors import StoreError, TrainingError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import (
     ConjugateGradients,
@@ -22,6 +22,7 @@ from turnover_bench.baselines import (
     SgdInfluence,
     TracIn,
 )
+from turnover_bench.errors import BaselineError
 
 pytest.importorskip("zarr", reason="needs the extra store")
 

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from bench.tests.baselines.builders import QUERIES, ROWS, X, Y, cross_entropy, decaying, recipe, sgd
-from turnover.errors import BaselineError, StoreDamagedError, StoreError
+from turnover.errors import StoreDamagedError, StoreError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.hara2019 import SgdInfluence
+from turnover_bench.errors import BaselineError
 
 pytest.importorskip("zarr", reason="needs the extra store")
 

@@ -11,9 +11,9 @@ from torch import nn
 import turnover
 from bench.tests.baselines.builders import QUERIES, ROWS, X, build, cross_entropy, decaying, recipe, sgd
 from tests.reference.hara_twin import unrolled_scores
-from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.hara2019 import SgdInfluence, query_gradients, record, walk_back
+from turnover_bench.errors import BaselineError
 
 
 def exact(plan: TrainingRecipe, first: int = 0) -> torch.Tensor:

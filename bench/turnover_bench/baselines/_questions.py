@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.errors import BaselineError
 from turnover.layers import as_ids
 from turnover.scores import Scores
 from turnover.storage import ArraySpec, TileStore, plain
 from turnover.training import TrainingRecipe, digest_of
+from turnover_bench.errors import BaselineError
 
 Tile = dict[str, np.ndarray]
 _SHOWN = 5

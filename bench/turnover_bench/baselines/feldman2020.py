@@ -17,10 +17,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from torch import Tensor
 
-from turnover.errors import BaselineError, TurnOverWarning
+from turnover.errors import TurnOverWarning
 from turnover.progress import is_shown
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Question
 

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from turnover.errors import BaselineError, StoreDamagedError, StoreError
+from turnover.errors import StoreDamagedError, StoreError
 from turnover.progress import progress_bar
 from turnover.scores import Scores
 from turnover.storage import ArraySpec, TileStore
 from turnover.training import Step, TrainingRecipe, digest_of, seed_step, weights_digest
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Cache, Question, Tile, check_unchanged
 from .row_gradients import RowLosses, vector_products

@@ -23,11 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.errors import BaselineError, TurnOverWarning
+from turnover.errors import TurnOverWarning
 from turnover.progress import progress_bar
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe, plain_text, weights_digest
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Question, Tile, check_unchanged
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names, vector_products

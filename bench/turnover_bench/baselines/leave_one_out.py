@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from turnover.errors import BaselineError, TurnOverWarning
+from turnover.errors import TurnOverWarning
 from turnover.progress import is_shown
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Question
 

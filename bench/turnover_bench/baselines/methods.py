@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline
 from .feldman2020 import FeldmanZhang

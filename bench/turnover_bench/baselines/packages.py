@@ -26,10 +26,11 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from turnover.batches import default_loss
-from turnover.errors import BaselineError, MissingExtraError
+from turnover.errors import MissingExtraError
 from turnover.scores import Scores
 from turnover.storage import check_memory
 from turnover.training import Step, TrainingRecipe
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Question
 

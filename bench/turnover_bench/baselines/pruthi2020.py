@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.errors import BaselineError
 from turnover.progress import progress_bar
 from turnover.scores import Scores
 from turnover.storage import ArraySpec, from_record, holds, sha256_of, to_record, write_atomically
 from turnover.training import Step, TrainingRecipe, digest_of, plain_text
+from turnover_bench.errors import BaselineError
 
 from ._questions import Baseline, Cache, Question, Tile, check_unchanged
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names

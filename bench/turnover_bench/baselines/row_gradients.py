@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
+from turnover_bench.errors import BaselineError
 
 MEMORY = 1 << 28
 _ROWS_AT_ONCE = 256
