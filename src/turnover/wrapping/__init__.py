@@ -24,18 +24,16 @@ from .audit import MOST_ROWS, AuditReport, Leak, audit
 from .build import only_at, replica_models, top_sites, unwrap, wrapped_root
 from .recalibrate import has_batch_statistics, recalibrate
 from .saved import RECIPE_FILE, load, masks_beside, read_tensors, save, write_card
-from .wrap import ExpectedSignal, Plan, expected_signal, plan, wrap
+from .wrap import Plan, plan, wrap
 
 __all__ = [
     "MOST_ROWS",
     "RECIPE_FILE",
     "Adapters",
     "AuditReport",
-    "ExpectedSignal",
     "Leak",
     "Plan",
     "audit",
-    "expected_signal",
     "has_batch_statistics",
     "load",
     "masks_beside",

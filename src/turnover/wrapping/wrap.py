@@ -57,46 +57,6 @@ class SitePlan:
 
 
 @dataclass(frozen=True)
-class ExpectedSignal:
-    """How much of one pair's score to expect to be signal: a rule of thumb, against a task that was measured.
-
-    Signal divided by noise is taken to grow with the root of width times replicas, as measured (exponents of .65 and
-    .54; docs/results/medium/laws.md), and to fall with the number of rows, where it was measured to fall more slowly
-    (exponent of -.6): of many rows it expects too little.
-    """
-
-    rows: int  # training rows
-    width: int  # units of the narrowest site
-    replicas: int  # masked parts
-    ratio: float  # signal divided by noise, as a share of that of the reference task
-
-    @property
-    def signal_to_noise(self) -> float:
-        """Return signal divided by noise."""
-        return self.ratio * _REFERENCE_SIGNAL
-
-    def __str__(self) -> str:
-        return (
-            f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
-            f"that of digits ({_REFERENCE_ROWS:,} rows, sites of {_REFERENCE_WIDTH}, one replica: {_REFERENCE_SIGNAL})"
-            f"; a rule of thumb, √(width × replicas) / n with width {self.width:,}, too low for many rows. Raise it by "
-            "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
-        )
-
-
-def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> ExpectedSignal | str:
-    """Return what to expect, or why it cannot be said."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        return f"`n` must be an integer >= 1, the number of training rows, got {n!r}. Give n=10_000."
-    known = [width for width in widths if width is not None]
-    if len(known) < len(widths) or not known:
-        return f"n={n:,}: the widths of the sites are not known yet; give an example: plan(..., example=x, n={n})."
-    width = min(known)
-    ratio = math.sqrt(width * replicas / _REFERENCE_WIDTH) * _REFERENCE_ROWS / n
-    return ExpectedSignal(n, width, replicas, ratio)
-
-
-@dataclass(frozen=True)
 class Plan:
     """What `turnover.wrap` would do; print it."""
 
@@ -110,7 +70,7 @@ class Plan:
     path: str = _BROADCAST
     parameters: int = 0
     trainable: int = 0
-    signal: ExpectedSignal | None = None
+    signal: str = ""  # how much of one pair's score to expect to be signal, where the number of rows is known
 
     def raise_problems(self) -> None:
         """Raise one error with all problems, if there are any."""
@@ -158,7 +118,7 @@ class Plan:
         if self.sites:
             settled = "settled on the first query; Scores.path says which way was taken"
             parts.append((f"scores: {self.path} ({settled})", []))
-        if self.signal is not None:
+        if self.signal:
             parts.append((f"expected: {self.signal}", []))
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
@@ -287,10 +247,30 @@ def plan(
         planned = replace(planned, notes=(*planned.notes, *_cost_of_narrow(planned.sites)))
     if n is None or planned.problems:
         return planned
-    expected = expected_signal(n, [site.width for site in planned.sites], replicas)
-    if isinstance(expected, str):
-        return replace(planned, notes=(*planned.notes, expected))
-    return replace(planned, signal=expected)
+    widths = [site.width for site in planned.sites]
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        problem = f"`n` must be an integer >= 1, the number of training rows, got {n!r}. Give n=10_000."
+    elif None in widths:
+        problem = f"n={n:,}: the widths of the sites are not known yet; give an example: plan(..., example=x, n={n})."
+    else:
+        return replace(planned, signal=_signal(n, min(filter(None, widths)), replicas))
+    return replace(planned, notes=(*planned.notes, problem))
+
+
+def _signal(n: int, width: int, replicas: int) -> str:
+    """Return how much of one pair's score to expect to be signal, against a task that was measured.
+
+    Signal divided by noise is taken to grow with the root of width times replicas, as measured (exponents of .65 and
+    .54; docs/results/medium/laws.md), and to fall with the number of rows, where it was measured to fall more slowly
+    (exponent of -.6): of many rows it expects too little.
+    """
+    ratio = math.sqrt(width * replicas / _REFERENCE_WIDTH) * _REFERENCE_ROWS / n
+    return (
+        f"n={n:,}: signal / noise of one pair about {ratio * _REFERENCE_SIGNAL:.2g}, {ratio:.2g} times "
+        f"that of digits ({_REFERENCE_ROWS:,} rows, sites of {_REFERENCE_WIDTH}, one replica: {_REFERENCE_SIGNAL}); a "
+        f"rule of thumb, √(width × replicas) / n with width {width:,}, too low for many rows. Raise it by "
+        "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
+    )
 
 
 def _planned(

@@ -5,39 +5,25 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.wrapping import expected_signal
 
 
 def mlp(width=512):
     return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 
 
-def test_the_reference_is_itself():
-    plan = turnover.plan(mlp(), at=["0"], n=1437)
-    assert plan.signal.ratio == pytest.approx(1)
-    assert plan.signal.signal_to_noise == 0.45
-
-
-def test_four_replicas_or_four_times_the_width_or_half_the_rows_double_it():
-    base = expected_signal(10_000, [512], 1).ratio
-    assert expected_signal(10_000, [512], 4).ratio == pytest.approx(2 * base)
-    assert expected_signal(10_000, [2048], 1).ratio == pytest.approx(2 * base)
-    assert expected_signal(5_000, [512], 1).ratio == pytest.approx(2 * base)
-
-
-def test_the_narrowest_site_counts():
-    assert expected_signal(100, [64, 512], 1).width == 64
-
-
-def test_the_plan_shows_it_and_what_raises_it():
-    text = str(turnover.plan(mlp(), at=["0"], replicas=8, n=10_000))
-    assert "signal / noise of one pair about" in text
-    assert "Raise it by replicas=" in text
+@pytest.mark.parametrize(
+    ("width", "options", "times"),
+    [(512, {"n": 1437}, 1), (512, {"n": 5748, "replicas": 4}, 0.5), (2048, {"n": 1437}, 2), (512, {"n": 2874}, 0.5)],
+)
+def test_replicas_and_width_count_by_their_root_and_rows_in_full(width, options, times):
+    planned = turnover.plan(mlp(width), at=["0"], **options)
+    assert f"{0.45 * times:.2g}, {times:.2g} times that of digits" in planned.signal
+    assert f"expected: {planned.signal}" in str(planned)
 
 
 def test_unknown_widths_ask_for_an_example():
     assert "give an example" in str(turnover.plan(mlp(), at=["1"], n=100))
-    assert turnover.plan(mlp(), at=["1"], n=100, example=torch.randn(2, 64)).signal.width == 512
+    assert "width 512" in turnover.plan(mlp(), at=["1"], n=100, example=torch.randn(2, 64)).signal
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 2.5])
