@@ -141,7 +141,7 @@ def _said_on_sst2(config: Config, rate: float, seed: int, out: Path) -> dict[str
 def _said_on_digits(config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
     epochs = config.epochs or DigitsConfig().epochs
     result = run_digits(DigitsConfig(seed=seed, epochs=epochs, changed=rate), out / f"digits-{rate}-{seed}")
-    return {"said": _said("digits", result.run, result.data.changed.numpy(), rate, seed)}
+    return {"said": _said("digits", result.run, result.data.changed, rate, seed)}
 
 
 def _said(data: str, run: Run, wrong: np.ndarray, rate: float, seed: int) -> list[dict[str, Any]]:
