@@ -53,7 +53,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of real data sets: TURNOVER_DATA, or ./data; skips where there is none."""
     folder = Path(os.environ.get("TURNOVER_DATA") or ROOT / "data")
     if not folder.is_dir():
         pytest.skip(f"no data folder at {folder}; set TURNOVER_DATA to run this test")

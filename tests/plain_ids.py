@@ -5,10 +5,8 @@ from typing import Any
 
 
 def plain_repr(value: Any) -> str:
-    """Return the representation of a value without its address."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def plain_str(value: Any) -> str:
-    """Return a value as text without its address."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))

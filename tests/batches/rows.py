@@ -9,8 +9,6 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 
 class Point(NamedTuple):
-    """A row with named fields and a method."""
-
     x: object
     y: object = 0
 
@@ -20,8 +18,6 @@ class Point(NamedTuple):
 
 @dataclass
 class Example:
-    """A row with attributes."""
-
     x: object
     tags: list = field(default_factory=list)
 
@@ -51,5 +47,4 @@ class ByColumn(Dataset):
 
 
 def numbered(size=10):
-    """Return rows that hold ten times their number, and whether it is odd."""
     return TensorDataset(torch.arange(size) * 10, torch.arange(size) % 2)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
-from tests.batches.rows import ByColumn, Point
+from tests.batches.rows import ByColumn
 from tests.plain_ids import plain_repr
 from turnover.batches import InstanceIdDataset, instance_id_of, with_instance_ids
 from turnover.errors import BatchError, InstanceIdError
@@ -118,19 +118,6 @@ def test_many_rows_are_read_in_one_go_where_the_data_set_can_and_none_may_be_los
 
 
 @pytest.mark.parametrize(
-    ("data", "columns", "text"),
-    [
-        (Squares(), {}, "InstanceIdDataset(6 rows of Squares, ids from the row number)"),
-        ([{"u": 1}], {"id": "u"}, "InstanceIdDataset(1 rows of list, ids from id='u')"),
-        ([{"u": 1}], {"groups": "u"}, "InstanceIdDataset(1 rows of list, ids from groups='u')"),
-        (Dataset(), {}, "InstanceIdDataset(rows of Dataset, ids from the row number)"),
-    ],
-)
-def test_the_repr_says_what_is_below_and_where_ids_come_from(data, columns, text):
-    assert repr(with_instance_ids(data, **columns)) == text
-
-
-@pytest.mark.parametrize(
     "index",
     [[3, 1], torch.tensor([3, 1]), np.array([3, 1]), slice(3, 0, -2)],
     ids=["list", "tensor", "array", "slice"],
@@ -144,12 +131,6 @@ def test_rows_read_as_one_batch_get_all_their_ids(index):
     assert given.tolist() == x.tolist()
     assert ids.dtype == torch.int64
     assert ids.tolist() == [3, 1]
-
-
-def test_slices_of_lists_are_lists_of_rows_and_a_mask_chooses_rows():
-    assert with_instance_ids(["a", "b", "c"])[1:] == [("b", 1), ("c", 2)]
-    data = with_instance_ids(TensorDataset(torch.arange(4)))
-    assert data[torch.tensor([True, False, False, True])][1].tolist() == [0, 3]
 
 
 def test_rows_read_as_one_batch_use_the_column():
@@ -209,15 +190,6 @@ def test_a_loader_over_it_gives_shuffled_batches_with_their_ids(workers):
         seen += ids.tolist()
     assert sorted(seen) == list(range(20))
     assert seen != list(range(20))
-
-
-def test_namedtuples_come_through_worker_processes():
-    data = with_instance_ids([Point(torch.tensor(index), "a") for index in range(6)])
-    batches = list(DataLoader(data, batch_size=3, num_workers=2))
-    assert [type(batch).__name__ for batch in batches] == ["Point", "Point"]
-    assert torch.cat([batch.instance_id for batch in batches]).tolist() == list(range(6))
-    unbatched = list(DataLoader(data, batch_size=None, num_workers=2))
-    assert [row.instance_id for row in unbatched] == list(range(6))
 
 
 def test_names_are_complete_although_workers_read_the_rows():

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from turnover.batches import instance_id_of, names_of, with_instance_ids
-from turnover.errors import BatchError, InstanceIdError, MissingIdError, TurnOverWarning
+from turnover.errors import InstanceIdError, MissingIdError, TurnOverWarning
 
 datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
 
@@ -24,13 +24,11 @@ def no_progress_bars():
 
 
 def table(size=ROWS, start=0):
-    """A data set whose rows hold their own number."""
     return datasets.Dataset.from_dict({"x": list(range(start, start + size))})
 
 
 @pytest.fixture
 def on_disk(tmp_path):
-    """The same, memory-mapped and in several chunks."""
     folder = str(tmp_path / "rows")
     concatenated().save_to_disk(folder)
     return datasets.load_from_disk(folder)
@@ -184,37 +182,12 @@ def test_a_stream_that_is_shuffled_below_its_ids_is_an_error_in_the_second_epoch
         list(data)
 
 
-def test_a_stream_with_ids_of_its_own_may_be_shuffled():
-    rows = datasets.Dataset.from_dict({"uid": [f"row {number}" for number in range(16)]})
-    data = with_instance_ids(rows.to_iterable_dataset(num_shards=4).shuffle(seed=0, buffer_size=4), id="uid")
-    for epoch in range(2):
-        data.set_epoch(epoch)
-        assert all(row["instance_id"] == instance_id_of(row["uid"]) for row in data)
-
-
-def test_two_rows_of_a_stream_with_one_id_are_an_error():
-    rows = datasets.Dataset.from_dict({"uid": [4, 4], "x": [1, 2]})
-    with pytest.raises(InstanceIdError, match=r"row 0 and row 1 are different rows with one id, 4"):
-        list(with_instance_ids(rows.to_iterable_dataset(), id="uid"))
-    assert ids_of(with_instance_ids(rows.to_iterable_dataset(), groups="uid")) == [4, 4]
-
-
 def test_streams_of_several_splits_do_not_share_ids():
     splits = datasets.IterableDatasetDict(train=table(2).to_iterable_dataset(), test=table(2).to_iterable_dataset())
     given = with_instance_ids(splits)
     assert isinstance(given, datasets.IterableDatasetDict)
     assert ids_of(given["train"]) == [0, 1]
     assert ids_of(given["test"]) == [2**40, 2**40 + 1]
-
-
-def test_streams_under_several_workers_need_a_column():
-    stream = table(4).to_iterable_dataset(num_shards=2)
-    batches = iter(DataLoader(with_instance_ids(stream), num_workers=2))
-    with pytest.raises(BatchError, match=r"""cannot be counted by 2 workers.*id="column"""):
-        next(batches)
-    batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
-    ids = [batch["instance_id"].item() for batch in DataLoader(with_instance_ids(stream, id="x"), num_workers=2)]
-    assert sorted(ids) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -1,24 +1,15 @@
 """Rows of an iterable are counted, and rejected where counting would give wrong ids."""
 
-import pickle
-
 import pytest
 import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
 from tests.batches.rows import Stream
-from turnover.batches import InstanceIdIterable, datasets, instance_id_of, with_instance_ids
-from turnover.errors import BatchError, InstanceIdError, MissingIdError
-
-
-class SizedStream(Stream):
-    def __len__(self):
-        return len(self.rows)
+from turnover.batches import InstanceIdIterable, instance_id_of, with_instance_ids
+from turnover.errors import BatchError, InstanceIdError
 
 
 class Once:
-    """A plain iterable around one iterator."""
-
     def __init__(self):
         self.rows = iter("ab")
 
@@ -56,19 +47,6 @@ def test_an_iterable_that_gives_nothing_the_second_time_is_an_error_and_an_empty
     assert list(empty) == list(empty) == []
 
 
-def test_length_pickling_attributes_and_repr():
-    below = SizedStream([1, 2, 3])
-    data = with_instance_ids(below)
-    assert len(data) == 3
-    assert data.dataset is below
-    assert list(pickle.loads(pickle.dumps(data))) == list(data)
-    assert repr(data) == "InstanceIdIterable(3 rows of SizedStream, ids from the row number)"
-    endless = with_instance_ids(Stream([]), id="uid")
-    assert repr(endless) == "InstanceIdIterable(rows of Stream, ids from id='uid')"
-    with pytest.raises(TypeError, match="has no len"):
-        len(endless)
-
-
 def test_a_stream_that_changes_its_order_is_an_error_in_the_second_epoch():
     stream = Stream(list(range(50)))
     stream.shuffled = True
@@ -88,19 +66,6 @@ def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
     stream.rows = list("bacd")
     with pytest.raises(InstanceIdError, match="row 0 is not what it was in an earlier epoch"):
         list(data)
-
-
-def test_only_so_many_rows_and_ids_are_remembered(monkeypatch):
-    monkeypatch.setattr(datasets, "REMEMBERED_ROWS", 2)
-    monkeypatch.setattr(datasets, "REMEMBERED_IDS", 1)
-    stream = Stream(list("abcd"))
-    data = with_instance_ids(stream)
-    list(data)
-    stream.rows = list("abdc")
-    assert list(data)[2:] == [("d", 2), ("c", 3)]
-    rows = [{"uid": 4, "x": 0}, {"uid": 5, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
-    with pytest.raises(InstanceIdError, match="row 0 and row 3"):
-        list(with_instance_ids(Stream(rows), id="uid"))
 
 
 def test_one_worker_counts_and_several_are_refused():
@@ -140,8 +105,3 @@ def test_two_different_rows_with_one_id_in_one_epoch_are_an_error_and_equal_ones
     assert [row["instance_id"] for row in with_instance_ids(Stream(same), id="uid")] == [4, 4]
     shared = with_instance_ids(Stream(rows), groups="uid")
     assert [row["instance_id"] for row in shared] == [4, 5, 4]
-
-
-def test_a_missing_column_names_the_row():
-    with pytest.raises(MissingIdError, match=r"row 1 has no column 'uid', only 'uib'. Did you mean 'uib'\?"):
-        list(with_instance_ids(Stream([{"uid": 1}, {"uib": 2}]), id="uid"))

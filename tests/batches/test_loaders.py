@@ -93,8 +93,6 @@ MADE_BY_ARGUMENTS = {"dataset", "shuffle", "sampler", "batch_sampler"}
 
 
 class MyLoader(DataLoader):
-    """A loader with an attribute of its own and another signature."""
-
     def __init__(self, data, note):
         super().__init__(data, batch_size=2)
         self.note = note
@@ -213,14 +211,6 @@ def test_iterable_data_sets_under_several_workers_are_refused_at_once_without_a_
         with_instance_ids(loader)
     ids = [batch["instance_id"].item() for batch in with_instance_ids(loader, id="uid")]
     assert sorted(ids) == [3, 3, 4, 4]
-
-
-def test_a_column_of_the_users_own_named_instance_id_is_replaced_in_the_batch():
-    rows = [{"instance_id": "a"}, {"instance_id": "b"}]
-    (batch,) = with_instance_ids(DataLoader(rows, batch_size=2), id="instance_id")
-    assert batch["instance_id"].tolist() == [instance_id_of("a"), instance_id_of("b")]
-    with pytest.raises(InstanceIdError, match=r"already has 'instance_id'.*id='instance_id'"):
-        next(iter(with_instance_ids(DataLoader(rows, batch_size=2))))
 
 
 def test_a_loader_over_data_with_ids_is_returned_as_it_is():

@@ -17,7 +17,6 @@ def ids_of(data):
 
 
 def numbered(size, start=0):
-    """A data set whose rows hold their own number."""
     return TensorDataset(torch.arange(start, start + size))
 
 
@@ -37,32 +36,6 @@ def test_ids_are_the_same_before_and_after_a_split():
     for one, other in zip(before, after, strict=True):
         assert [one[index] for index in range(len(one))] == list(other)
     assert sorted(ids_of(after[0]) + ids_of(after[1])) == list(range(20))
-
-
-def test_distinct_roots_stand_one_behind_the_other_in_full_length():
-    first, second, third = numbered(10), numbered(5), numbered(4)
-    data = ConcatDataset([Subset(first, [2]), second, Subset(third, [3, 1])])
-    assert ids_of(with_instance_ids(data)) == [2, 10, 11, 12, 13, 14, 18, 16]
-
-
-def test_ids_of_one_member_do_not_change_when_another_is_subsetted():
-    first, second = numbered(10), numbered(5)
-    whole = ids_of(with_instance_ids(ConcatDataset([first, second])))
-    cut = ids_of(with_instance_ids(ConcatDataset([Subset(first, [1]), second])))
-    assert cut[1:] == whole[10:]
-
-
-def test_a_concatenation_of_parts_of_one_root_gives_rows_of_that_root():
-    data = numbered(10)
-    parts = ConcatDataset([Subset(data, [8, 9]), Subset(data, [0]), data])
-    assert ids_of(with_instance_ids(parts)) == [8, 9, 0, *range(10)]
-
-
-def test_negative_indices_count_from_the_end():
-    first, second = numbered(3), numbered(2)
-    data = with_instance_ids(ConcatDataset([first, Subset(second, [1, 0])]))
-    assert [data[index][-1] for index in (-1, -2, -3)] == [3, 4, 2]
-    assert with_instance_ids(first)[-1][-1] == 2
 
 
 def test_a_list_that_grows_keeps_its_ids():
@@ -93,7 +66,6 @@ def test_rows_that_are_read_by_name_need_a_column():
 
 @st.composite
 def trees(draw, roots, depth=3):
-    """Draw (data set, content of its rows in order)."""
     kind = draw(st.sampled_from(["root", "subset", "concat"])) if depth else "root"
     if kind == "root":
         return draw(st.sampled_from(roots))

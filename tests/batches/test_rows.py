@@ -114,18 +114,6 @@ def test_a_mapping_keeps_its_type_and_the_original_its_keys(kind):
     assert torch.equal(ids, IDS)
 
 
-def test_a_tokenizer_batch_keeps_its_type():
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    encoding = transformers.BatchEncoding({"input_ids": torch.zeros(2, 3)})
-    given = attach(encoding, IDS)
-    assert type(given) is transformers.BatchEncoding
-    assert torch.equal(given["instance_id"], IDS)
-    assert "instance_id" not in encoding
-    back, _ = split_ids(given)
-    assert type(back) is transformers.BatchEncoding
-    assert list(back) == ["input_ids"]
-
-
 def test_a_mapping_that_shares_its_storage_is_left_as_it_was():
     own = SharedCopy({"x": 1, "instance_id": 3})
     assert attach(own, 5, replace=True) == {"x": 1, "instance_id": 5}

@@ -49,11 +49,9 @@ class Browser:
     requests: list[str] = field(default_factory=list)
 
     def open(self, address: str | Path) -> None:
-        """Go to an address, or to a file on disk."""
         self.driver.get(address.resolve().as_uri() if isinstance(address, Path) else address)
 
     def all(self, css: str) -> list[Any]:
-        """Return all elements that a selector finds now."""
         return self.driver.find_elements("css selector", css)
 
     def one(self, css: str, seconds: float = 20) -> Any:
@@ -61,7 +59,6 @@ class Browser:
         return self.until(lambda: (self.all(css) or [None])[0], f"an element {css}", seconds)
 
     def visible(self, css: str) -> list[Any]:
-        """Return the elements that can be seen."""
         return [element for element in self.all(css) if element.is_displayed()]
 
     def until(self, holds: Any, what: str, seconds: float = 20) -> Any:
@@ -77,21 +74,17 @@ class Browser:
         return self.driver.execute_script(script, *given)
 
     def resize(self, width: int, height: int) -> None:
-        """Make the page so large, as on a phone; the window's own frame does not count."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def prefer(self, scheme: str) -> None:
-        """Ask pages to be "light" or "dark"."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def without_scripts(self) -> None:
-        """Stop running what scripts the next pages have."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
 
     def errors(self) -> list[str]:
-        """Return the errors and warnings on the console so far."""
         self.take_logs()
         return [message for level, message in self.console if level in ("SEVERE", "WARNING")]
 
@@ -101,7 +94,6 @@ class Browser:
         return [address for address in self.requests if _host(address) not in ("", "127.0.0.1", "localhost")]
 
     def take_logs(self) -> None:
-        """Read what the driver logged since the last time."""
         self.console += [(entry["level"], entry["message"]) for entry in self.driver.get_log("browser")]
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
@@ -114,7 +106,6 @@ class Browser:
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Any]:
-    """Run a Chromium with a new profile; pytest skips where it or selenium is missing."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is missing: make test-browser")
     for program in (CHROMIUM, CHROMEDRIVER):
         if not Path(program).is_file():

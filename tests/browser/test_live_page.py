@@ -28,7 +28,6 @@ def _until_ready(server: LiveServer) -> None:
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Run, LiveServer]]]:
-    """All three runs, each on a port of its own and ready to be asked."""
     found: dict[str, tuple[Run, LiveServer]] = {}
     try:
         # One after the other: while a model is wrapped, torch.fx looks at the calls of all threads.

@@ -28,7 +28,6 @@ def report(browser, tmp_path, request):
 
 
 def rows_of(browser, caption: str) -> list[int]:
-    """Return the numbers of the rows that a table shows, in their order."""
     script = """
         const table = document.getElementById(arguments[0] + "-caption").closest("table");
         const shown = Array.from(table.tBodies[0].rows).filter((row) => row.offsetParent !== null);
@@ -38,7 +37,6 @@ def rows_of(browser, caption: str) -> list[int]:
 
 
 def head_of(browser, caption: str, number: int):
-    """Return the button in a column's head."""
     script = """
         const table = document.getElementById(arguments[0] + "-caption").closest("table");
         return table.querySelectorAll("th[aria-sort]")[arguments[1]];
@@ -47,7 +45,6 @@ def head_of(browser, caption: str, number: int):
 
 
 def part_of(browser, what: str, css: str):
-    """Return an element of the list that a control belongs to."""
     return browser.run(
         "return document.getElementById(arguments[0]).closest('[data-list]').querySelector(arguments[1]);", what, css
     )

@@ -14,7 +14,6 @@ PAGE = RESULTS.with_suffix(".md")
 
 
 def main() -> int:
-    """Run trials; return 1 where any input ended as none may."""
     options = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     options.add_argument("--seed", type=int, default=0, help="seed of all generated inputs")
     options.add_argument("--minutes", type=float, default=30.0, help="the whole campaign takes no longer")

@@ -71,6 +71,5 @@ def _mark(row: int, label: str | None) -> Mark:
 
 
 def try_cleaned(most: int, budget: Budget, tally: Tally) -> None:
-    """Take rows out of generated tables, and change labels in them."""
     cases: Any = st.tuples(st.one_of(separated(), json_files(), parquet_files()), st.integers(0, 2**32))
     try_generated(cases, most, _try_one, budget, tally)

@@ -41,8 +41,6 @@ Answers = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """Something that is kept in a folder."""
-
     make: Callable[[Path, int], None]  # into a folder, by a seed
     answers: Callable[[Path], Answers]
     rebuild: Callable[[Path, Path], None] | None = None  # makes a damaged folder, the first, anew
@@ -51,7 +49,6 @@ class Kept:
 
 
 def difference(found: Answers, before: Answers) -> str:
-    """Return which answers differ in any bit, "" where none does."""
     wrong = [name for name in before if name not in found or not _same(found[name], before[name])]
     return f"other answers: {', '.join(wrong)}" if wrong else ""
 
@@ -64,7 +61,6 @@ def _same(one: Any, other: Any) -> bool:
 
 # Runs of each task, small enough to be made again in a second.
 def table_file(folder: Path) -> Path:
-    """Write a table of numbers and categories."""
     draw = np.random.default_rng(0)
     lines = ["size,color,kind"]
     for row in range(48):
@@ -102,7 +98,6 @@ def _review_file(folder: Path) -> Path:
 
 
 def configs(folder: Path) -> dict[str, Callable[[], RunConfig]]:
-    """Return the settings of a run of each task; its data is written to the folder."""
     text = {"text": "text", "label": "label", **TINY}
     one = {**TINY, "replicas": 1}
     return {
@@ -304,7 +299,6 @@ def _try_one(kept: Kept, folder: Path, whole: Path, before: Answers, *, rebuilt:
 
 
 def try_damages(name: str, budget: Budget, tally: Tally) -> None:
-    """Damage every file of one kind of folder in every way, or a share of these, and count how each ends."""
     kept, draw = KEPT[name], random.Random(f"{budget.seed} {name}")
     with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
         whole, other = Path(held) / "data" / "whole", Path(held) / "other" / "whole"

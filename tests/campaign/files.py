@@ -36,8 +36,6 @@ _MISSING = (*_NO_LABEL, "na", "n/a", "null", "none", "?", "-")
 
 @dataclass(frozen=True)
 class Case:
-    """Files in a folder, how they are to be read, and what must come of it."""
-
     files: Mapping[str, bytes]
     data: str  # which of the files, or "." for the folder
     difference: Difference
@@ -51,13 +49,11 @@ class Case:
         return [place for place in range(len(needed[0])) if all(shown(cells[place]) for cells in needed)]
 
     def __str__(self) -> str:
-        """Return it in short, with the content of the first files."""
         short = {name: content[:300] for name, content in list(self.files.items())[:3]}
         return f"{short} {dict(self.settings)}"
 
 
 def try_case(case: Case) -> tuple[Outcome, str]:
-    """Return how a case ends."""
     with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
         folder = Path(held) / "data"
         folder.mkdir()
@@ -162,7 +158,6 @@ def _column_difference(name: str, cells: Sequence[Any], found: Sequence[Any]) ->
 def _table_difference(
     columns: Mapping[str, Sequence[Any]], label: str, text: str | None, *, skipped: bool, as_written: bool
 ) -> Difference:
-    """Return what compares rows with the columns of the table that was written."""
     shown_labels = [shown(cell) for cell in columns[label]]
     shown_texts = [shown(cell) for cell in columns[text]] if text else []
     good = [place for place, shown in enumerate(shown_labels) if shown and (not text or shown_texts[place])]
@@ -198,7 +193,6 @@ def _table_difference(
 
 @st.composite
 def _tables(draw: st.DrawFn, cells: Mapping[str, st.SearchStrategy[Any]]) -> tuple[dict[str, list[Any]], str]:
-    """Draw a table by kinds of cells, and the name of its label."""
     rows = draw(st.integers(4, 12))
     chosen = draw(st.lists(_column_names, min_size=2, max_size=4, unique=True))
     label, *others = chosen
@@ -224,7 +218,6 @@ def _settings(draw: st.DrawFn, columns: Mapping[str, Sequence[Any]], label: str)
 
 @st.composite
 def separated(draw: st.DrawFn) -> Case:
-    """Draw a csv or tsv file in a dialect and an encoding."""
     columns, label = draw(_tables({"number": numbers, "word": words, "label": labels, "missing": missing}))
     ending = draw(st.sampled_from([".csv", ".csv", ".tsv", ".tab"]))
     held = io.StringIO(newline="")
@@ -253,7 +246,6 @@ _json_cells = {
 
 @st.composite
 def json_files(draw: st.DrawFn) -> Case:
-    """Draw a json or jsonl file: a list of objects, one in an object, columns, or an object per line."""
     columns, label = draw(_tables(_json_cells))
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     ascii_only = draw(st.booleans())
@@ -285,7 +277,6 @@ _PARQUET_TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 @st.composite
 def parquet_files(draw: st.DrawFn) -> Case:
-    """Draw a parquet file of columns of several types, with gaps."""
     rows = draw(st.integers(4, 12))
     chosen = draw(st.lists(_column_names, min_size=2, max_size=4, unique=True))
     arrays: dict[str, pa.Array] = {}
@@ -399,7 +390,6 @@ def _encoded(pixels: np.ndarray, ending: str) -> bytes:
 
 @st.composite
 def image_folders(draw: st.DrawFn) -> Case:
-    """Draw a folder of images in lossless formats: a sub-folder per class, or a file of labels."""
     endings = st.sampled_from([".png", ".png", ".bmp", ".tif", ".ppm"])
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     classes = draw(
@@ -479,7 +469,6 @@ def damaged_files(draw: st.DrawFn) -> Case:
 
 
 def try_damaged_table(case: Case) -> tuple[Outcome, str]:
-    """Return how a damaged table ends: rejected, or read as pandas, json or pyarrow read it."""
     with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
         file = Path(held) / case.data
         file.write_bytes(case.files[case.data])
@@ -541,7 +530,6 @@ def _by_pandas(file: Path) -> list[list[list[Any]]]:
 
 
 def _without_ends(content: bytes, encoding: str, separator: str, quoting: Any) -> list[list[str]] | None:
-    """Return the rows of a file, some of which end with a separator; None where they have other numbers of cells."""
     try:
         text = io.StringIO(content.decode(encoding), newline="")
         rows = [row for row in csv.reader(text, delimiter=separator, quoting=quoting, strict=True) if row]
@@ -568,7 +556,6 @@ def _by_json(file: Path) -> list[list[list[Any]]]:
 
 
 def _of_one_type(cells: list[Any]) -> list[Any]:
-    """Return cells as a column holds them: texts where they are of several types, or too large for their type."""
     kinds = {type(cell) for cell in cells} - {type(None)}
     large = [cell for cell in cells if type(cell) is int and abs(cell) >= (2**53 if float in kinds else 2**63)]
     if kinds == {int, float} and not large:
@@ -652,7 +639,6 @@ _any_value = st.one_of(st.booleans(), st.integers(-(10**6), 10**6), st.floats(),
 
 @st.composite
 def config_files(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """Draw the content of a config file, some values of which have a wrong type, and the values in it."""
     chosen = draw(st.lists(st.sampled_from([*_config_values]), max_size=6, unique=True))
     wrong = draw(st.sampled_from([None, None, *chosen]))
     values = {"data": "data.csv"} if draw(st.sampled_from([True, True, True, False])) else {}
@@ -698,7 +684,6 @@ class Reader:
     one: Callable[[Any], tuple[Outcome, str]] = try_case
 
     def __call__(self, budget: Budget, tally: Tally) -> None:
-        """Try them."""
         try_generated(self.cases, self.most, self.one, budget, tally)
 
 

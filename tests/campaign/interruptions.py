@@ -231,7 +231,6 @@ def _race(folder: Path, seed: int, start: Any, answer: Connection) -> None:
 
 
 def try_two_writers(most: int, budget: Budget, tally: Tally) -> None:
-    """Start two runs into one folder at the same time, with different or with the same settings."""
     draw = random.Random(f"{budget.seed} two writers")
     with _place() as (folder, whole):
         before = []

@@ -34,14 +34,12 @@ _SIGNATURE = ("unexpected keyword argument", "required keyword-only argument", "
 
 
 def network(*, width: int = 64, classes: int = 2) -> nn.Module:
-    """Return a plain network, always the same."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, classes))
 
 
 def train(model: nn.Module, ids: Callable[[int], torch.Tensor] = lambda epoch: IDS, epochs: int = 150) -> nn.Module:
-    """Train a wrapped model on all rows, with the ids that each epoch is given."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     model.train()
     for epoch in range(epochs):
@@ -59,12 +57,10 @@ def _trained(seed: int = 0) -> nn.Module:
 
 
 def trained() -> nn.Module:
-    """Return a copy of a trained model."""
     return copy.deepcopy(_trained())
 
 
 def influence(**options: Any) -> turnover.Influence:
-    """Return an engine on the trained model."""
     return turnover.Influence(trained(), **{"train": (X, Y, IDS), "estimator": "tod", **options})
 
 
@@ -493,7 +489,6 @@ def try_case(case: Callable[[], str]) -> tuple[Outcome, str]:
 
 
 def try_misuse(cases: Mapping[str, Callable[[], str]], budget: Budget, tally: Tally) -> None:
-    """Try all cases of a table, or a share of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _trained()

@@ -40,7 +40,6 @@ _TOLERANCE = 1e-3
 
 
 def serve(folder: Path, answer: Connection) -> None:
-    """Serve a run in a process of its own until told to stop."""
     from turnover.ui.web import open_server
 
     with open_server(open_run(folder), port=0) as server:
@@ -50,8 +49,6 @@ def serve(folder: Path, answer: Connection) -> None:
 
 @dataclass
 class Served:
-    """A page that is served by another process."""
-
     port: int
     process: Any
 
@@ -71,7 +68,6 @@ class Served:
             client.close()
 
     def memory(self) -> float:
-        """Return the resident memory of the process in MB."""
         import psutil
 
         return psutil.Process(self.process.pid).memory_info().rss / 2**20
@@ -105,7 +101,6 @@ def _text_run() -> Iterator[Path]:
 
 # Many clients, with edits.
 def _right_answers(folder: Path) -> dict[str, Any]:
-    """Return what the library answers to each sentence."""
     run = open_run(folder)
     found: dict[str, Any] = {}
     for sentence in _SENTENCES:
@@ -196,19 +191,16 @@ class Crowd:
         return answer
 
     def check_marks(self) -> None:
-        """Compare all marks with those that were acknowledged."""
         kept = {mark["row"]: mark["label"] for mark in self.page.ask("GET", "/api/marks")[1]["marks"]}
         same = kept == self.marked
         self.tally.add(Outcome.RIGHT if same else Outcome.LOST, f"marks {kept} in place of {self.marked}")
 
     def run(self, requests: int, seed: int, over: Callable[[], bool]) -> None:
-        """Let all clients send so many requests each."""
         with ThreadPoolExecutor(self.clients) as pool:
             list(pool.map(lambda number: self.client(number, requests, seed, over), range(self.clients)))
         self.check_marks()
 
     def slowest(self, percent: float) -> float:
-        """Return so many percent of the requests' seconds."""
         return float(np.percentile(self.seconds, percent))
 
 
@@ -217,7 +209,6 @@ class _BusyError(Exception):
 
 
 def try_crowd(most: int, budget: Budget, tally: Tally) -> None:
-    """Let 32 clients ask and edit at once."""
     with _text_run() as folder, served(folder) as page:
         crowd = Crowd(page, _right_answers(folder), tally, 48, _CLIENTS_IN_CROWD)
         crowd.run(max(1, budget.count(most) // _CLIENTS_IN_CROWD), budget.seed, lambda: budget.over)
@@ -341,7 +332,6 @@ def _documented(schema: dict[str, Any], method: str, path: str) -> set[int] | No
 
 
 def try_requests(most: int, budget: Budget, tally: Tally) -> None:
-    """Send odd requests: no server error, and no status that the schema does not name."""
     with _text_run() as folder, served(folder) as page:
         schema = page.ask("GET", "/openapi.json")[1]
         common = {405, 403, 408, 413, 421, 400, 404}  # of every address; the rest is named per operation
@@ -364,7 +354,6 @@ def try_requests(most: int, budget: Budget, tally: Tally) -> None:
 
 
 def try_schema(most: int, budget: Budget, tally: Tally) -> None:
-    """Let schemathesis judge the page by its own schema."""
     try:
         import schemathesis
         from schemathesis.specs.openapi.checks import positive_data_acceptance

@@ -34,7 +34,6 @@ _MOST_GROWTH, _MOST_SECONDS = 0.05, 2.0
 def written(
     tallies: Mapping[str, Tally], *, seed: int, share: float, jobs: int = 2, keep: bool = False
 ) -> dict[str, Any]:
-    """Return the results of a campaign as JSON data; those of a whole one are kept, beside those of the last soak."""
     about = {trial.name: trial for trial in TRIALS}
     results: dict[str, Any] = {
         "seed": seed,
@@ -80,7 +79,6 @@ def _versions() -> dict[str, str]:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Return the table of a campaign."""
     total: Counter[str] = Counter()
     columns = ["tried", *Outcome]
     rows = []
@@ -92,7 +90,6 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return docs/reliability.md."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     failures = ", ".join(f"*{outcome.value.capitalize()}*" for outcome in FAILURES)
     # The trials of the page differ in what they try; all others are one kind of trial on several things.

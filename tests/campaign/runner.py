@@ -76,7 +76,6 @@ TRIALS: tuple[Trial, ...] = (
 
 
 def run_trial(name: str, budget: Budget) -> Tally:
-    """Return the outcomes of the trial of a name; where it breaks by itself, that is a traceback."""
     trial = next(trial for trial in TRIALS if trial.name == name)
     tally, began = Tally(), time.monotonic()
     with warnings.catch_warnings():

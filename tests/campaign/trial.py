@@ -18,8 +18,6 @@ _MOST_EXAMPLES = 5
 
 
 class Outcome(StrEnum):
-    """How one input ended."""
-
     RIGHT = "correct"  # as the oracle says
     REJECTED = "rejected with a message"
     WARNED = "warned"
@@ -35,8 +33,6 @@ FAILURES = (Outcome.DIFFERENT, Outcome.LOST, Outcome.TRACEBACK)
 
 @dataclass
 class Tally:
-    """Outcomes of one trial, with examples of failures."""
-
     counts: Counter[Outcome] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # figures that are no counts; why something was not tried
@@ -44,12 +40,10 @@ class Tally:
 
     @property
     def tried(self) -> int:
-        """Return the number of inputs."""
         return self.counts.total()
 
     @property
     def failed(self) -> int:
-        """Return how many inputs ended as none may."""
         return sum(self.counts[outcome] for outcome in FAILURES)
 
     def add(self, outcome: Outcome, about: str) -> None:
@@ -68,12 +62,10 @@ class Budget:
     ends: float = float("inf")  # by time.monotonic
 
     def count(self, whole: int) -> int:
-        """Return the share of a number of inputs, at least one."""
         return max(1, round(whole * self.share))
 
     @property
     def over(self) -> bool:
-        """Tell whether the time is up."""
         return time.monotonic() > self.ends
 
 

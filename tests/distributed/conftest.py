@@ -35,7 +35,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the table."""
     lines = config.stash.get(TABLE, [])
     if lines:
         terminalreporter.section(f"largest difference from one process, {WORLD} processes")

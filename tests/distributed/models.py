@@ -56,8 +56,6 @@ def blocks(model: nn.Module) -> list[nn.Module]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A model, its rows, and which of its parts are sharded one by one."""
-
     base: Callable[[], nn.Module]
     wrap: Callable[[nn.Module], nn.Module]
     inputs: Callable[[], Tensor] = table

@@ -53,7 +53,6 @@ def difference(one: Any, other: Any) -> float:
 
 
 def largest(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    """The largest difference of tensors that must have the same names."""
     assert tensors.keys() == expected.keys(), tensors.keys() ^ expected.keys()
     return max(difference(tensors[name], expected[name]) for name in expected)
 
@@ -67,7 +66,6 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a state dict, without the mask recipe."""
     return {_plain(name): value for name, value in state.items() if not name.endswith("turnover_recipe")}
 
 
@@ -158,7 +156,6 @@ def _model(kind: Kind, shard: Callable[..., nn.Module], folder: Path) -> Differe
 
 
 def compiled(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
-    """Compiled models, compiled before they are distributed or after."""
     backend = "aot_eager"  # what is traced and differentiated; inductor would only make it faster, after a minute
     cells = [("DDP", "plain"), ("FSDP2 whole", "plain"), ("FSDP2 per layer", "replicas"), ("FSDP2 per layer", "LoRA")]
     for strategy, name in cells:

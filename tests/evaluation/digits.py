@@ -13,8 +13,6 @@ from turnover.training import TrainingRecipe
 
 
 class Task(NamedTuple):
-    """A recipe, queries, and which labels of the recipe's rows are wrong."""
-
     recipe: TrainingRecipe
     queries: Queries
     wrong: np.ndarray
@@ -29,7 +27,6 @@ def masked_mlp(hidden: int = 64) -> nn.Module:
 
 
 def digits_task(rows: int = 60, queries: int = 8, *, masked: bool = False, epochs: int = 8) -> Task:
-    """Return digits 0, 1 and 2; every tenth training row has the next digit's label."""
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)

@@ -13,8 +13,6 @@ import turnover
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model with masks, and the rows that it learned under their numbers."""
-
     model: nn.Module
     x: Tensor
     y: Tensor

@@ -9,7 +9,6 @@ import torch
 pytest.importorskip("captum", reason="captum is missing: pip install 'turnover[captum]'")
 
 from captum.influence import DataInfluence, TracInCP
-from torch.utils.data import DataLoader, TensorDataset
 
 from turnover.errors import InfluenceError
 from turnover.integrations import CaptumDataInfluence
@@ -59,11 +58,6 @@ def test_the_k_most_influential_are_those_of_all_scores(method, queries, propone
     found = method.influence(queries, k=5, proponents=proponents, aggregate=aggregate)
     torch.testing.assert_close(found.influence_scores, expected.values, rtol=1e-4, atol=1e-7)
     torch.testing.assert_close(scores.gather(1, found.indices), expected.values, rtol=1e-4, atol=1e-7)
-
-
-def test_a_loader_and_a_tuple_are_the_same_queries(method, queries):
-    loader = DataLoader(TensorDataset(*queries), batch_size=4)
-    torch.testing.assert_close(method.influence(loader), method.influence(queries))
 
 
 def test_self_influence_is_that_of_the_engine(method, trained):

@@ -27,7 +27,6 @@ def numbered(count=24):
 
 
 def whole(data):
-    """All rows as one padded batch without ids."""
     return pad([{name: row[name] for name in PARTS} for row in data])
 
 

@@ -97,7 +97,6 @@ def fit(module, train=None, validation=None, checkpoint=None, **options):
 
 
 def loop(net, epochs=1, accumulate=1, batches=None):
-    """The slow twin: a plain loop."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.0)
     batches = list(loader()) * epochs if batches is None else batches
     for place, (x, y, ids) in enumerate(batches, start=1):

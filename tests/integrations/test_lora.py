@@ -37,13 +37,6 @@ def test_sites_are_the_rank_dimensions_of_all_lora_layers():
     assert {site.width for site in turnover.plan(model, at=sites).sites} == {8}
 
 
-def test_masks_on_the_rank_dimension_do_not_leak():
-    model = turnover.wrap(lora(), at=[*lora_sites(lora()), HEAD])
-    report = turnover.audit(model, batch_of("bert"))
-    assert report.clean, str(report)
-    assert report.parameters > 0
-
-
 def test_without_a_site_before_the_output_layer_that_layer_leaks_and_the_lora_layers_do_not():
     model = turnover.wrap(lora(), at=lora_sites(lora()))
     leaks = {leak.name for leak in turnover.audit(model, batch_of("bert")).leaks}

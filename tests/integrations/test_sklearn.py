@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import turnover
-from turnover.errors import BatchError, InfluenceError, TrainingError, TurnOverWarning
+from turnover.errors import BatchError, InfluenceError, TurnOverWarning
 
 QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
 DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
@@ -173,15 +173,6 @@ def test_balanced_class_weights_help_a_rare_class():
     plain = turnover.TurnOverClassifier(**options).fit(x, y)
     balanced = turnover.TurnOverClassifier(**options, class_weight="balanced").fit(x, y)
     assert balanced.predict(x[380:]).mean() > plain.predict(x[380:]).mean() + 0.4
-
-
-def test_settings_that_cannot_be_trained_are_named_all_at_once(wine):
-    with pytest.raises(TrainingError, match=r"one class only, .*at least two classes"):
-        turnover.TurnOverClassifier().fit(wine[0], np.zeros(len(wine[0])))
-    with pytest.raises(TrainingError, match=r"diverged.*Give a smaller one"):
-        turnover.TurnOverRegressor(hidden=(8, 8), replicas=1, learning_rate=1e20, weight_decay=0.0).fit(*wine)
-    with pytest.raises(TrainingError, match=r"hidden=0: .*; keep=1.5: .*; epochs=0: give an integer >= 1"):
-        turnover.TurnOverClassifier(hidden=0, keep=1.5, epochs=0).fit(*wine)
 
 
 def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, regressor, wine):

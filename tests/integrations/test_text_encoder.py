@@ -29,7 +29,6 @@ def encoder():
 
 @pytest.fixture
 def copied(encoder, tmp_path):
-    """A copy of the encoder that may be changed."""
     folder = tmp_path / "encoder"
     shutil.copytree(encoder.where, folder)
     return folder

@@ -35,7 +35,6 @@ def tensorboard_figures(folder):
 
 @pytest.fixture(scope="module")
 def curves(trained):
-    """Losses of kept and flipped view at two steps."""
     return [
         measure_curves(trained.model, train=(trained.x[:rows], trained.y[:rows], torch.arange(rows)))
         for rows in (20, 40)

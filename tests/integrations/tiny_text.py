@@ -24,7 +24,6 @@ def bert(labels: int = 2, **options: Any) -> nn.Module:
 
 
 def masked(**options: Any) -> nn.Module:
-    """The same with masked adapters."""
     return turnover.wrap(bert(**options), adapters=8)
 
 
@@ -68,5 +67,4 @@ def arguments(folder: Any, **options: Any) -> Any:
 
 
 def trained(model: nn.Module) -> dict[str, torch.Tensor]:
-    """A copy of the parameters that learn."""
     return {name: value.detach().clone() for name, value in model.named_parameters() if value.requires_grad}

@@ -7,7 +7,6 @@ from turnover.masks import Stream
 
 
 def words_of(source, ids, width, site="fc1", keep=0.5):
-    """Return the words [ids, words] of one site, hashed in pieces that fit into a cache."""
     pieces = torch.as_tensor(ids).split(max(1024, 2**22 // width))
     words = [source.words(piece, [Stream(site, width, keep)])[0] for piece in pieces]
     return torch.cat(words).numpy().astype("<i4", copy=False)

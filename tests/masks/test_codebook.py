@@ -27,11 +27,6 @@ def assert_mean_is(per_unit, theory):
     assert abs(per_unit.mean() - theory) < BOUND * error
 
 
-def correlation_per_unit(a, b, keep):
-    both, ones = (a & b).mean(0), a.mean(0) + b.mean(0)
-    return (both - keep * ones + keep**2) / (keep * (1 - keep))
-
-
 @each_shape
 def test_ids_share_a_mask_as_often_as_theory_says(rows, picks):
     # Twelve words are enough to tell any two combinations of rows apart.

@@ -48,7 +48,6 @@ def correlations_z(a, b):
 
 
 def assert_uncorrelated_rows(bits):
-    """All pairs of rows of fair bits."""
     z = correlations_z(bits, bits)[np.triu_indices(len(bits), 1)]
     assert np.abs(z).max() < bound(z.size)
     # Also as a whole: the squares of that many independent z have mean 1.

@@ -16,7 +16,6 @@ QUERIES, WIDTH = 100, 64
 
 
 def influence(classes: int, executor=None) -> turnover.Influence:
-    """Return the same question in every process."""
     torch.manual_seed(0)
     net = turnover.wrap(nn.Sequential(nn.Linear(16, WIDTH), nn.ReLU(), nn.Linear(WIDTH, classes)), at=["1"])
     with turnover.instances(range(4)):

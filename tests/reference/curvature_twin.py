@@ -12,7 +12,6 @@ PARTS = ("leading", "rest")  # of the Fisher matrix, for a single network
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Return the covered layers by name."""
     kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Embedding)
     return {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
 

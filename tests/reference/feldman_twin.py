@@ -12,7 +12,6 @@ from turnover.training import TrainingRecipe
 
 
 def trained(recipe: TrainingRecipe, subsets: np.ndarray, seeds: Sequence[int]) -> list[nn.Module]:
-    """Return a model for every subset."""
     return [
         recipe.fit([row for row in range(len(recipe)) if subset[row]], seed=seed)
         for subset, seed in zip(subsets, seeds, strict=True)
@@ -25,12 +24,10 @@ def loss_turned_round(model: nn.Module, x: Tensor, y: Tensor) -> float:
 
 
 def probability(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Return the probability of the right label of one example."""
     return float(torch.softmax(model(x[None]), -1)[0, int(y)])
 
 
 def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Return 1 if one example gets its label, else 0."""
     return float(int(model(x[None])[0].argmax()) == int(y))
 
 

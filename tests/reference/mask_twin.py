@@ -16,7 +16,6 @@ DIGITS = 24
 
 
 def triple32(x: int) -> int:
-    """The mixer."""
     x ^= x >> 17
     x = x * 0xED5AD4BB & MASK32
     x ^= x >> 11
@@ -64,7 +63,6 @@ def instance_words(number: int, keys: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def stream_word(a: int, b: int, position: int) -> int:
-    """Word number `position` of a stream."""
     inner = triple32(a + position * STRIDE & MASK32)
     return triple32(inner + b & MASK32)
 
@@ -107,13 +105,11 @@ def kept_units(rate: int, width: int, word_at: Callable[[int, int], int]) -> lis
 
 
 def counter_mask(seed: int, site: str, keep: float, number: int, width: int) -> list[bool]:
-    """One instance's mask at one site."""
     a, b = instance_words(number, key_words("counter", seed, site))
     return kept_units(numerator(keep), width, lambda word, digit: stream_word(a, b, DIGITS * word + digit))
 
 
 def volatile_mask(seed: int, site: str, keep: float, number: int, width: int, block: int = 1024) -> list[bool]:
-    """One instance's mask at one site."""
     a, b = instance_words(number // block, key_words("volatile", seed, site))
     row = number % block
     return kept_units(
@@ -162,7 +158,6 @@ def twin_bits(
     width: int,
     options: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """Mask bits [ids, width] of any source, as bool."""
     mask = MASKS[source]
     return np.array([mask(seed, site, keep, int(i), width, **(options or {})) for i in ids])
 

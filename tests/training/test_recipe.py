@@ -142,8 +142,6 @@ def test_dict_and_tuple_inputs_and_schedules_work():
 
 
 class PoolHere:
-    """A pool whose only worker is this process."""
-
     def __init__(self, processes, *, mp_context, initializer, initargs):
         initializer(*initargs)
 

@@ -19,20 +19,16 @@ from turnover_bench.experiments.runner import publish, run
 
 @dataclass(frozen=True)
 class Toy:
-    """A finished toy run, and where its page is written."""
-
     record: dict[str, Any]
     folder: Path
     pages: Path
 
     @cached_property
     def page(self) -> str:
-        """The page; its figures lie in `pages`."""
         return publish(self.record, self.pages).read_text(encoding="utf-8")
 
     @property
     def result(self) -> dict[str, Any]:
-        """A copy that a test may change."""
         return json.loads(json.dumps(self.record["result"]))
 
 

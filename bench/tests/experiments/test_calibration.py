@@ -12,9 +12,3 @@ def test_honest_errors_cover_nineteen_of_twenty_and_halved_ones_do_not():
     values, errors = replicas.mean(1), replicas.std(1, ddof=1) / np.sqrt(8)
     assert _coverage(values, errors, 8)[0].mean() == pytest.approx(0.95, abs=0.01)
     assert _coverage(values, errors / 2, 8)[0].mean() < 0.85
-
-
-def test_a_toy_run_counts_shares(toy):
-    assert 0 <= toy.result["covered"] <= 1
-    assert set(toy.result["null"]) == {"replicas_1", "replicas_3"}
-    assert toy.result["null"]["replicas_3"]["pairs"] == 600 * 3

@@ -72,18 +72,6 @@ def test_electronics_has_its_known_size_and_as_many_of_both_labels(monkeypatch, 
     assert load_electronics(rows=10).labels.tolist() == [0] * 5 + [1] * 5
 
 
-def test_a_toy_run_measures_every_arm_of_every_seed(toy):
-    result, config = toy.result, SIZES["toy"]
-    assert [len(seed["arms"]) for seed in result["seeds"]] == [1 + len(config.estimates)] * len(config.seeds)
-    for seed in result["seeds"]:
-        for name, arms in seed["arms"].items():
-            counts = [arm["removed"] for arm in arms.values()]
-            assert counts == sorted(counts)
-            assert name != "random" or counts == [round(share * config.rows) for share in config.shares]
-            assert all(0 <= arm["test"]["accuracy"] <= 1 < 1 + arm["test"]["loss"] for arm in arms.values())
-        assert seed["test_rows"] + config.validation == config.reviews
-
-
 @pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")  # nothing is learned in so few steps
 def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     del toy  # its fixture skips where data is missing

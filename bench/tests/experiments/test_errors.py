@@ -9,7 +9,6 @@ from turnover_bench.experiments.errors import findings, text_figure
 
 @pytest.fixture(scope="module", params=["error_sst2", "error_yahoo", "error_cifar10"])
 def toy(request, run_toy):
-    """The result of a toy run."""
     return run_toy(request.param).result
 
 

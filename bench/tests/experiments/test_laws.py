@@ -5,11 +5,6 @@ import pytest
 from turnover_bench.experiments.laws.experiment import _exponent
 
 
-def test_every_setting_is_a_point_with_noise_above_zero(toy):
-    assert [len(toy.result[name]["points"]) for name in ("width", "replicas", "rows")] == [3, 3, 3]
-    assert all(point["noise"] > 0 for name in ("width", "replicas", "rows") for point in toy.result[name]["points"])
-
-
 def test_an_exponent_needs_three_settings_in_which_something_was_seen():
     assert _exponent([1, 2, 4], [8.0, 4.0, 2.0])["exponent"] == pytest.approx(-1)
     assert _exponent([1, 2, 4], [8.0, None, 2.0]) is None

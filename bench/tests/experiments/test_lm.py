@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from turnover_bench.experiments.datasets.texts import load_wikitext2
 from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
 from turnover_bench.experiments.lm.pattern import (
@@ -20,13 +19,6 @@ from turnover_bench.experiments.lm.pattern import (
 from turnover_bench.experiments.lm.training import Corpus, Positions, load_corpus, perplexity, trained
 
 
-def test_lines_are_those_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
-    (tmp_path / "wikitext-2").mkdir()
-    (tmp_path / "wikitext-2/test.txt").write_text(" = Title = \n \n some words \n", encoding="utf-8")
-    assert load_wikitext2("test") == [" = Title = ", " ", " some words "]
-
-
 def test_the_text_lies_around_the_passage_and_positions_are_its_words(toy):
     corpus = load_corpus(SIZES["toy"])
     words = [corpus.vocabulary.words[number] for number in corpus.train.words.tolist()]
@@ -35,24 +27,6 @@ def test_the_text_lies_around_the_passage_and_positions_are_its_words(toy):
     assert corpus.train.contexts[10, -1] == corpus.train.words[9]
     assert corpus.counts.sum() == len(corpus.train)
     assert corpus.frequencies[0] == corpus.counts[corpus.train.words[0]]
-
-
-def test_a_toy_run_measures_every_part(toy):
-    result, config = toy.result, SIZES["toy"]
-    assert len(result["masked"]) == config.models
-    assert all(len(one["curve"]) == config.network.epochs for one in result["masked"])
-    assert len(result["passage"]["words"]) == len(result["passage"]["values"]) == config.shown
-    assert "cast" in result["passage"]["words"]
-    for name in ("frequency", "frequency_one_model", "frequency_null"):
-        found = result["pattern"][name]
-        assert -1 <= found["low"] <= found["spearman"] <= found["high"] <= 1
-    assert 0 <= result["pattern"]["positive"] <= 1
-    highest = [one["value"] for one in result["highest"]]
-    assert highest == sorted(highest, reverse=True)
-    assert highest[0] >= max(result["passage"]["values"])
-    assert set(result["removal"]["shares"][0]) == {"share", *VARIANTS}
-    runs = [one for name in VARIANTS for one in result["removal"]["shares"][0][name]]
-    assert all(one["known"] > 1 for one in (*runs, *result["removal"]["everything"]))
 
 
 def test_a_rate_without_plateaus_falls_in_a_straight_line_to_zero():
@@ -75,11 +49,6 @@ def test_a_rate_without_plateaus_falls_in_a_straight_line_to_zero():
             steps_left -= 1
         expected.append(perplexity(twin, positions))
     assert curve == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_best_rate_is_the_one_with_the_lowest_validation_perplexity(toy):
-    for one in toy.result["rates"].values():
-        assert one["perplexity"][f"{one['best']:g}"] == min(one["perplexity"].values())
 
 
 def _corpus(words):

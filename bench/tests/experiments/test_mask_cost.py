@@ -30,12 +30,3 @@ def test_cost_is_the_loss_of_accuracy_after_statistics_are_recalibrated():
     point = {"seeds": [{"plain": 0.9, "accuracy": 0.6, "recalibrated": 0.8}, {"plain": 0.7, "accuracy": 0.6}]}
     assert cost(point) == pytest.approx(10.0)
     assert cost(point, recalibrated=False) == pytest.approx(20.0)
-
-
-def test_every_setting_is_trained_with_masks_and_without(toy):
-    for kind, points in toy.result["kinds"].items():
-        assert len({str(point["setting"]) for point in points}) == len(points)
-        for point in points:
-            (one,) = point["seeds"]
-            assert ("recalibrated" in one) == (kind != "mlp")
-            assert all(0 <= value <= 1 for value in one.values())

@@ -16,7 +16,6 @@ def batch():
 
 
 def warmed(model, batch):
-    """Return the model after some training passes, so that BatchNorm knows its inputs."""
     for _ in range(20):
         with turnover.instances(batch[2]):
             model(batch[0])

@@ -42,7 +42,6 @@ def words(figure):
 
 
 def marked_letters(figure):
-    """Return (line, start, end) of each mark."""
     boxes = [(patch.get_y(), patch.get_x(), patch.get_x() + patch.get_width()) for patch in figure.axes[0].patches]
     return sorted((round(y), round(start), round(end)) for y, start, end in boxes)
 

@@ -9,12 +9,8 @@ from turnover.influence import NULL_IDS
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.datasets.texts import LABELS, load_mnli
 from turnover_bench.experiments.runtime.experiment import (
-    HEADLINE,
-    RECURSIONS,
-    SIZES,
     Recursion,
     extrapolated,
-    peer_missing,
 )
 
 
@@ -35,20 +31,6 @@ def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatc
         load_mnli("validation")
 
 
-def test_a_toy_run_times_every_method(toy):
-    result, config = toy.result, SIZES["toy"]
-    here = result["at"]
-    assert here["instances"] == config.instances
-    assert list(here["ours"]) == ["loop", "all", *map(str, config.top)]
-    assert list(here["koh"]) == [*RECURSIONS, "no_inverse"]
-    assert all(seconds > 0 for seconds in (*here["ours"].values(), *here["koh"].values()))
-    assert here["koh"]["no_inverse"] < here["koh"][HEADLINE] < here["koh"]["table1"]
-    assert [one["instances"] for one in result["growth"]] == list(config.growth)
-    assert result["costs"]["engine"]["0"]["path"].startswith("last layer")
-    assert result["check"]["instances"] == config.check
-    assert result["check"]["ratio"] > 0
-
-
 def test_seconds_of_the_engine_are_in_proportion_to_all_ids_where_one_size_was_timed(toy):
     result = toy.result
     ((size, seconds),) = result["costs"]["engine"]["all"]["points"]
@@ -64,15 +46,6 @@ def test_fewer_blocks_have_fewer_parameters_and_all_have_those_that_are_trained(
     assert parameters["all"] > parameters["1"] > parameters["0"] > 0
     width, size, blocks, classes = 16, 4, 2, 3  # of the tiny encoder: two adapters a block, one bias each
     assert parameters["all"] == blocks * 2 * (2 * width * size + size) + width * classes
-
-
-def test_the_peer_is_timed_where_it_is_installed(toy):
-    found = toy.result["peer"]
-    if peer_missing() is not None:
-        assert "kronfluence" in found["missing"]
-    else:
-        assert [size for size, _ in found["points"]] == list(SIZES["toy"].peer)
-        assert all(seconds > 0 for _, seconds in found["points"])
 
 
 def test_influence_functions_are_the_sum_of_target_steps_and_rows():

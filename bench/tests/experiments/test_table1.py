@@ -46,16 +46,6 @@ def test_retraining_every_row_gives_leave_one_out(tmp_path):
     )
 
 
-def test_a_toy_run_measures_every_method_on_every_size(toy):
-    result, config = toy.result, SIZES["toy"]
-    for method in ORDERS:
-        cells = result["costs"][method]
-        for cost in ("training", "storage", "estimation"):
-            more = config.more_rows if cost == "estimation" and not METHODS[method].reads_rows else ()
-            assert [cell["rows"] for cell in cells if cell.get(cost, 0) > 0] == [*config.rows, *more]
-        assert len(result["storage_by_width"][method]) == len(config.widths)
-
-
 def test_storage_grows_as_the_paper_says_even_in_a_toy_run(toy):
     found = {method: exponents["storage"]["exponent"] for method, exponents in toy.result["exponents"].items()}
     assert found["koh"] == found["feldman"] == found["turnover"] == 0

@@ -38,7 +38,6 @@ CASES: list[tuple[str, dict[str, int], int, str, float, int]] = [
 
 
 def main() -> None:
-    """Write the file, or reject."""
     if PATH.exists():
         raise SystemExit(f"{PATH} exists. Golden bits never change; raise FORMAT for new ones.")
     cases: list[dict[str, object]] = []

@@ -34,12 +34,10 @@ def _weights(model: nn.Module) -> nn.Module:
 
 
 def mlp() -> nn.Module:
-    """Two hidden layers and a dropout."""
     return _plain(nn.Linear(5, 12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 12), nn.Tanh(), nn.Linear(12, 3))
 
 
 def encoder() -> nn.Module:
-    """One transformer block and an output layer."""
     layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
     blocks = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
     return _weights(nn.Sequential(blocks, nn.Flatten(), nn.Linear(24, 3)))
@@ -54,12 +52,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], tuple[int, ...]
 
 
 def rows(shape: tuple[int, ...]) -> Tensor:
-    """Return one input per id."""
     return torch.linspace(-1, 1, len(IDS) * torch.Size(shape).numel()).sin().view(len(IDS), *shape)
 
 
 def outputs(model: nn.Module, shape: tuple[int, ...]) -> dict[str, Tensor]:
-    """Return what a model says in every view."""
     model.eval()
     said: dict[str, Tensor] = {}
     with torch.no_grad():
@@ -70,7 +66,6 @@ def outputs(model: nn.Module, shape: tuple[int, ...]) -> dict[str, Tensor]:
 
 
 def main() -> None:
-    """Train, save and run every model."""
     torch.manual_seed(0)
     for name, (make, options, shape) in MODELS.items():
         folder = FOLDER / name

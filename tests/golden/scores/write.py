@@ -21,7 +21,6 @@ FOLDER = Path(__file__).with_name(f"format_{FORMAT}")
 
 
 def content(name: str) -> dict[str, Any]:
-    """Return what a folder holds, as plain data that `Scores` takes."""
     rng = np.random.default_rng(sum(name.encode()))
     about = {"unit": "margin", "path": "grown at 'größe.1'", "provenance": {"seed": 7, "model": {"sites": ["größe.1"]}}}
     if name == "saved_means":
@@ -49,7 +48,6 @@ def content(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write all folders, or reject."""
     if FOLDER.exists():
         raise SystemExit(f"{FOLDER} exists. Golden folders never change; raise FORMAT for new ones.")
     contents = {name: content(name) for name in ("saved", "saved_means", "store")}
