@@ -252,7 +252,7 @@ def score_name(noise: ScoreNoise, *, grouped: bool = False) -> str:
     return names.get(noise.scores) or f"{'groups' if grouped else 'rows'} behind an error"
 
 
-# How far scores can be trusted
+# The noise of scores, and what is significant
 
 
 def no_interval_words(replicas: int, names: Sequence[str] = ("scores",)) -> str:
