@@ -13,7 +13,6 @@ from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import MOST_ROWS, AuditReport, audit
 
 from .cleanse import HarmfulExamples, find_harmful
-from .examples import Examples
 from .explain import Explanations, Queries, SameLabel, explain_examples
 from .groups import GroupScores, find_groups
 from .labels import ClassSummary, Confusion, NumberFit
@@ -46,24 +45,16 @@ class ScoredExamples(Protocol):
         out_of_sample: held-out predictions of the training rows.
     """
 
-    @property
-    def examples(self) -> Examples: ...  # noqa: D102
-    @property
-    def x(self) -> Tensor: ...  # noqa: D102
-    @property
-    def y(self) -> Tensor: ...  # noqa: D102
-    @property
-    def train_data(self) -> Any: ...  # noqa: D102
-    @property
-    def model(self) -> nn.Module: ...  # noqa: D102
-    @property
-    def influence(self) -> Any: ...  # noqa: D102
-    @property
-    def self_influence(self) -> Scores: ...  # noqa: D102
-    @property
-    def mean_influence(self) -> Scores: ...  # noqa: D102
-    @property
-    def out_of_sample(self) -> OutOfSample: ...  # noqa: D102
+    # Not as properties: type checkers do not take a cached one for those.
+    examples: Any
+    x: Any
+    y: Any
+    train_data: Any
+    model: Any
+    influence: Any
+    self_influence: Any
+    mean_influence: Any
+    out_of_sample: Any
 
     def predicted(self, x: Tensor) -> NDArray[np.floating]:
         """Return what the full network says of inputs: probabilities [rows, classes], or numbers [rows]."""
