@@ -1,9 +1,6 @@
 """Which training documents raised the probability of a token or span of a text, and which of their tokens did."""
 
-import os
-from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,23 +167,3 @@ def test_spans_that_cannot_be_asked_about_are_rejected(case):
     tokens, spans, message = BAD[case]
     with pytest.raises(InfluenceError, match=message):
         span_queries(tokens, spans)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("TURNOVER_DATA" not in os.environ, reason="needs WikiText-2 in TURNOVER_DATA")
-def test_spans_of_real_text_lead_to_the_paragraph_they_come_from():
-    files = sorted(Path(os.environ["TURNOVER_DATA"]).rglob("*wiki*valid*"))
-    if not files:
-        pytest.skip("there is no WikiText-2 in TURNOVER_DATA")
-    lines = [line for line in files[0].read_text(encoding="utf-8").splitlines() if len(line.split()) > 40][:60]
-    words = [word for word, _ in Counter(" ".join(lines).split()).most_common(1500)]
-    numbers = {word: place for place, word in enumerate(words, start=1)}
-    documents = [[numbers.get(word, 0) for word in line.split()][:32] for line in lines]
-    data = turnover.with_instance_ids(Documents(documents, length=31), groups="document")
-    model = turnover.wrap(gpt2(len(words) + 1, n_embd=64, n_layer=2), at=SITES)
-    trained(model, DataLoader(data, batch_size=8, shuffle=True, collate_fn=padded), epochs=25)
-    influence = turnover.Influence(model, train=DataLoader(data, batch_size=8, collate_fn=padded))
-    asked = range(0, 60, 6)
-    tops = [influence.top(span_queries(documents[place], [(12, 18)]), k=1, progress=False) for place in asked]
-    ids = influence.train_ids
-    assert sum(int(top.helpful_ids[0, 0]) == ids[place] for place, top in zip(asked, tops, strict=True)) >= 8

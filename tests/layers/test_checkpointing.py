@@ -123,28 +123,3 @@ def test_without_checkpoint_contexts_the_recomputation_raises(where, reentrant):
     else:
         with pytest.raises(InstancesError, match=message):
             loss.backward()
-
-
-def test_a_backward_pass_outside_of_the_context_is_right():
-    plain, _ = pair()
-    x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        plain(x).sum().backward()
-    expected = gradients(plain)
-    loss = run(plain, x).sum()
-    loss.backward()
-    assert_same(gradients(plain), expected)
-
-
-def test_accumulated_gradients_equal_the_sum_over_contexts():
-    plain, _ = pair()
-    x = torch.randn(5, 6)
-    alone = []
-    for ids in (IDS, OTHERS):
-        run(plain, x, ids).square().sum().backward()
-        alone.append(gradients(plain))
-    losses = []
-    for ids in (IDS, OTHERS):
-        losses.append(run(plain, x, ids).square().sum())
-    sum(losses).backward()
-    assert_same(gradients(plain), [a + b for a, b in zip(*alone, strict=True)], rtol=1e-5, atol=1e-6)

@@ -55,14 +55,6 @@ def test_a_copy_keeps_what_was_learned_and_learns_on_its_own(duplicate):
     assert other[0]._forward_hooks[next(iter(other[0]._forward_hooks))].site.masking is second
 
 
-def test_both_copies_may_run_in_one_context():
-    model = wrapped_mlp().eval()
-    other = copy.deepcopy(model)
-    x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        assert torch.equal(model(x), other(x))
-
-
 def test_a_moved_model_keeps_what_was_learned():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.Identity()), at=["0", "1"]).train()
     run(model, torch.randn(5, 4, 6))

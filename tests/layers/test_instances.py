@@ -106,11 +106,6 @@ def test_null_ids_are_never_trained_but_may_be_looked_at(view):
         assert model.eval()(torch.randn(2, 3)).shape == (2, 8)
 
 
-def test_the_error_says_what_to_type():
-    with pytest.raises(InstanceIdError, match=r"turnover\.with_instance_ids\(dataset\)"):
-        turnover.instances([-1])
-
-
 @given(st.lists(st.integers(0, 2**62 - 1), min_size=1, max_size=6))
 def test_any_62_bit_ids_also_repeated_are_taken_as_they_are(ids):
     assert turnover.instances(ids).ids.tolist() == ids
@@ -143,6 +138,7 @@ def test_the_number_of_ids_must_be_that_of_the_rows():
         (["keep", "kept"], "view has 2 entries for 2 ids, among them 'kept'"),
         (["keep", None], "among them None"),
         (torch.tensor([0, 1]), "among them tensor(0), tensor(1)"),
+        (np.array([["keep"], ["flip"]]), "one of them for every id"),
     ],
 )
 def test_bad_views_raise_and_say_what_was_given(view, message):
@@ -231,16 +227,3 @@ def test_only_training_passes_with_kept_rows_are_counted():
     ]:
         run(model.train(training), x, [1, 2], view=view)
         assert passes.passes == expected
-
-
-def test_every_pass_in_one_context_is_counted():
-    model = wrapped_mlp().train()
-    with turnover.instances([1, 2]):
-        for _ in range(3):
-            model(torch.randn(2, 6))
-    assert masking_of(model).learned.passes == 3
-
-
-def test_views_in_a_nested_array_are_rejected():
-    with pytest.raises(InstancesError, match="one of them for every id"):
-        turnover.instances([1, 2], view=np.array([["keep"], ["flip"]]))

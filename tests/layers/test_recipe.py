@@ -48,14 +48,6 @@ def test_a_recipe_tensor_can_be_read_back():
     assert learned == masking.learned == Learned(3, [8, 8], [0, 0])
 
 
-def test_learned_passes_widths_and_batch_dimensions_travel():
-    other = sequence_model()
-    other.load_state_dict(trained(sequence_model()).state_dict())
-    assert masking_of(other).learned == Learned(3, [8, 8], [0, 0])
-    trained(other, passes=1)
-    assert masking_of(other).learned.passes == 4
-
-
 def test_safetensors_round_trip(tmp_path):
     model = trained(sequence_model())
     safetensors.torch.save_file(model.state_dict(), tmp_path / "model.safetensors")
@@ -153,10 +145,6 @@ def test_a_model_from_the_meta_device_may_get_new_weights_by_hand(empty):
     torch.nn.init.zeros_(empty[0].bias)
     trained(empty, passes=1)
     assert from_tensor(empty.get_buffer(RECIPE_KEY))[0] == masking_of(empty).recipe
-
-
-def test_the_state_dict_of_a_model_on_the_meta_device_has_a_real_recipe(empty):
-    assert from_tensor(empty.state_dict()[RECIPE_KEY])[0] == masking_of(empty).recipe
 
 
 @pytest.mark.parametrize("how", ["replaced", "written", "replaced after deletion"])

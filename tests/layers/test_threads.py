@@ -10,7 +10,6 @@ import torch
 import turnover
 from tests.layers.models import IDS, run, wrapped_mlp
 from turnover.errors import InstancesError
-from turnover.layers.instances import active_instances
 
 OTHERS = [11, 12, 13, 14, 15]
 
@@ -47,15 +46,6 @@ def test_a_thread_without_a_context_sees_the_full_network():
         assert torch.equal(pool.submit(model, x).result(), plain)
 
 
-def test_a_thread_without_a_context_raises_in_training_mode():
-    model = wrapped_mlp().train()
-    x = torch.randn(5, 6)
-    with ThreadPoolExecutor(1) as pool, turnover.instances(IDS):
-        model(x)
-        with pytest.raises(InstancesError, match="site 'relu1'"):
-            pool.submit(model, x).result()
-
-
 def test_tasks_with_different_ids_do_not_see_each_other():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
@@ -80,12 +70,6 @@ def test_tasks_with_different_ids_do_not_see_each_other():
 
     found = asyncio.run(main())
     assert all(torch.equal(a, b) for a, b in zip(found, [*expected, plain], strict=True))
-
-
-def test_leaving_a_context_restores_none():
-    with turnover.instances(IDS, view="full"):
-        assert active_instances() is not None
-    assert active_instances() is None
 
 
 def test_a_nested_context_raises_and_leaves_the_outer_one_active():

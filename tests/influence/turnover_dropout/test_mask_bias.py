@@ -204,26 +204,3 @@ def test_outputs_of_many_positions_are_refused():
     inf = turnover.Influence(model, estimator="tod", train=data)
     with pytest.raises(InfluenceError, match=r"references=3 needs one vector of outputs per row, .* \[5, 9\]"):
         inf.out_of_sample(references=3)
-
-
-def test_rows_of_a_stream_are_counted():
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return ({"x": x[row], "labels": y[row], "instance_id": ids[row]} for row in range(12))
-
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = mlp()
-
-        def forward(self, x):
-            return self.net(x)
-
-    torch.manual_seed(0)
-    x, y, ids = torch.randn(12, 6), torch.arange(12) % 3, torch.arange(12)
-    model = trained(Named(), at=["net.1"])
-    streamed = turnover.Influence(model, estimator="tod", train=Stream()).out_of_sample(references=4)
-    at_once = turnover.Influence(model, estimator="tod", train={"x": x, "labels": y, "instance_id": ids}).out_of_sample(
-        references=4
-    )
-    np.testing.assert_allclose(streamed.probs, at_once.probs, atol=1e-6)

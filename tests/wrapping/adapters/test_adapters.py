@@ -259,20 +259,6 @@ def test_the_plan_counts_what_learns_and_leaves_model_and_random_state_alone():
     assert f"{adapters + 3 * WIDTH:,} of" in str(plan)
 
 
-def test_wrapping_in_place_and_copies_keep_their_own_adapters():
-    model = make("bert")
-    assert turnover.wrap(model, adapters=8, in_place=True) is model
-    twin = copy.deepcopy(model)
-    moved(twin)
-    inputs = inputs_of("bert")
-    assert not torch.isclose(logits(twin, inputs), logits(model, inputs)).all()
-
-
-def test_a_recipe_without_adapters_has_no_word_of_them():
-    model = turnover.wrap(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), at=["1"])
-    assert masking_of(model).recipe.adapters is None
-
-
 def test_adapters_take_the_dtype_of_the_model():
     model = turnover.wrap(make("bert").to(torch.bfloat16), adapters=8)
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}

@@ -162,23 +162,6 @@ def test_a_parameter_free_module_with_four_dimensions_needs_to_be_told():
     assert "at={'4': 'channels'}" in plan.problems[0]
 
 
-def test_the_plan_says_which_way_scores_will_be_computed():
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    assert "scores: last layer, one matrix product" in str(turnover.plan(net, at=["3"]))
-    assert "scores: broadcast at the first site" in str(turnover.plan(net, at=["1"]))
-    assert "scores: broadcast at the first site" in str(turnover.plan(net, at=["1", "3"]))
-
-
-def test_the_codebook_plan_prints_its_collision_and_correlation_rates():
-    text = str(turnover.plan(cnn(), at=["6"], masks="codebook"))
-    assert "two ids share a mask with probability 9.09e-13 per site" in text
-    assert "correlate by 0.000739" in text
-
-
-def test_a_recurrent_site_is_noted_for_its_hidden_state():
-    assert "A head that reads h_n goes around the mask" in str(turnover.plan(nn.Sequential(nn.LSTM(3, 8)), at=["0"]))
-
-
 def test_a_plan_with_problems_still_prints():
     text = str(turnover.plan(cnn(), at=["nowhere"], keep=7))
     assert "problems:" in text
@@ -209,14 +192,6 @@ def test_a_site_of_one_unit_is_warned_of_by_wrap_and_where_only_an_example_tells
     assert warning.startswith("site '1' has one unit")
 
 
-def test_lora_of_rank_one_that_is_named_by_hand_is_warned_of():
-    peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    model = peft.get_peft_model(net, peft.LoraConfig(r=1, target_modules=["0"]))
-    with pytest.warns(TurnOverWarning, match=r"0\.lora_A\.default' has one unit"):
-        turnover.wrap(model, at=["**.lora_A.default"])
-
-
 def tied():
     net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 2))
     net[2].weight = net[0].weight
@@ -243,14 +218,6 @@ def test_weights_that_are_tied_and_frozen_or_of_a_module_used_twice_are_not_name
     twice = tied()
     twice[2] = twice[0]
     assert not turnover.plan(twice, at=["1", "3"]).notes
-
-
-def test_a_language_model_with_tied_embeddings_is_told_so():
-    transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40, "n_positions": 16}
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
-    plan = turnover.plan(model, at=["transformer.h.*.mlp.act", "transformer.ln_f"])
-    assert "'transformer.wte.weight' is tied to 'lm_head.weight'" in str(plan)
 
 
 @pytest.mark.parametrize("lazy", [nn.LazyLinear, nn.LazyBatchNorm1d])
