@@ -1,6 +1,5 @@
 """Which rows harm a validation set."""
 
-import json
 from functools import partial
 
 import numpy as np
@@ -97,12 +96,6 @@ def test_more_than_the_harmful_rows_are_never_dropped(cleansed, mean):
     found = cleansed(drop="99%")
     assert len(found.dropped) == (mean.values < 0).sum() < 495
     assert (found.drop, found.requested) == ("99%", 495)
-
-
-def test_a_cleansing_becomes_json_and_a_table(tenth):
-    data = json.loads(json.dumps(tenth.as_dict(), allow_nan=False))
-    assert len(data["dropped"]) == 50 == len(tenth.table())
-    assert data["dropped"][0]["score"] == tenth.dropped[0].score
 
 
 def test_a_regression_is_cleansed_without_classes(digits):

@@ -1,6 +1,5 @@
 """Rows that are the same or nearly the same."""
 
-import json
 import sys
 import tracemalloc
 
@@ -133,12 +132,6 @@ def test_many_equal_rows_take_no_memory_for_pairs():
     tracemalloc.stop()
     assert [len(group) for group in found.groups] == [20_000]
     assert peak < 50e6  # all pairs would be 400 MB as bits alone
-
-
-def test_duplicates_become_json_and_a_table():
-    found = near_duplicates(["a b c", "x y z", "A, b, c"])
-    assert json.loads(json.dumps(found.as_dict()))["groups"] == [{"rows": [0, 2], "exact": True}]
-    assert found.table()["row"].tolist() == [0, 2]
 
 
 def test_no_rows_have_no_duplicates():

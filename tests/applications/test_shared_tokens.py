@@ -1,7 +1,5 @@
 """Tokens that two texts share."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,11 +45,6 @@ def test_a_tokenizer_may_give_places_itself():
     found = shared_tokens("cXb", "bYc", tokenizer=lambda text: [(text[0], 0, 1), (text[2], 2, 3)])
     assert found.tokens == ("c", "b")
     assert [(span.start, span.end) for span in found.example] == [(0, 1), (2, 3)]
-
-
-def test_it_becomes_json():
-    data = json.loads(json.dumps(shared_tokens("thin plot", "plot").as_dict()))
-    assert data["query"] == [{"start": 5, "end": 9, "token": "plot"}]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from tests.campaign.trial import Budget, Outcome, Tally, judged
 from turnover import applications, evaluation
 from turnover.runs import RunConfig
 from turnover.scores import OutOfSample, Scores
+from turnover.storage import from_record, to_record
 from turnover.training import TrainingRecipe
+from turnover.wrapping import only_at
 
 ROWS = 120  # ids are compared with those of the training from a hundred rows on
 X = torch.randn(ROWS, 4, generator=torch.Generator().manual_seed(0))
@@ -210,9 +212,46 @@ def _weights_of_a_plain_model() -> str:
     return as_others_say("turnover_recipe", lambda: model.load_state_dict(network().state_dict()))
 
 
-def _loaded(model: nn.Module) -> str:
+def _loaded(model: Any, change: Callable[[Path], Any] = str) -> str:
+    with tempfile.TemporaryDirectory() as held:
+        folder = turnover.save(_trained(), held)
+        change(folder)
+        return silence(turnover.load(folder, model=model))
+
+
+def _edited(**recipe: Any) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        manifest = from_record((folder / "turnover.json").read_bytes()) or {}
+        manifest["recipe"].update(recipe)
+        (folder / "turnover.json").write_bytes(to_record(manifest))
+
+    return edit
+
+
+def _saved(prepare: Callable[[Path], Any]) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        return silence(turnover.load(turnover.save(_trained(), folder), model=model))
+        return silence(turnover.save(trained(), prepare(Path(folder))))
+
+
+def _weights_of_others(folder: Path) -> Path:
+    torch.save({"a": X}, folder / "weights.pt")
+    return folder
+
+
+def _audited_otherwise() -> str:
+    model = trained().train()
+    with torch.no_grad():
+        report = turnover.audit(model, (X, Y, IDS))
+    same_again = report == turnover.audit(trained(), (X, Y, IDS))
+    return "" if model.training and same_again else "another audit, or another mode"
+
+
+def _entered_twice() -> str:
+    active, model, outputs = turnover.instances(IDS), trained().train(), list[torch.Tensor]()
+    for _ in range(2):
+        with active:
+            outputs.append(model(X).detach())
+    return same(*outputs)
 
 
 def _folder_of_another_question() -> str:
@@ -293,12 +332,74 @@ def _many(name: str, make: Callable[[Any], str], values: Mapping[str, Any]) -> d
     return {f"{name} {shown}": partial(make, value) for shown, value in values.items()}
 
 
+NO_MODELS = {
+    "None": None,
+    "a number": 3,
+    "a list": [nn.ReLU()],
+    "a class": nn.Linear,
+    "weights": network().state_dict(),
+}
+OF_MODELS: dict[str, Callable[[Any], Any]] = {
+    "wrap": lambda model: turnover.wrap(model, at=["1"]),
+    "plan": lambda model: turnover.plan(model, at=["1"]),
+    "unwrap": turnover.unwrap,
+    "save": lambda model: turnover.save(model, tempfile.gettempdir() + "/turnover-never"),
+    "audit": lambda model: turnover.audit(model, (X, Y, IDS)),
+    "recalibrate": lambda model: turnover.recalibrate(model, (X, Y)),
+}
+NO_PATHS = {
+    "None": None,
+    "a number": 3,
+    "bytes": b"x",
+    "a list": ["x"],
+    "": "",
+    "a zero byte": "a\0b",
+    "half": "\ud800",
+}
+OF_PATHS: dict[str, Callable[[Any], Any]] = {
+    "save to": lambda path: turnover.save(trained(), path),
+    "load from": lambda path: turnover.load(path, model=network()),
+    "save scores to": lambda path: _scores().save(path),
+    "open scores from": Scores.open,
+    "open predictions from": OutOfSample.open,
+}
+
+
+NO_OPTIONS: dict[str, dict[str, Any]] = {
+    "at": {
+        "a module that is not there": ["fc9"], "a glob without a match": ["conv*"], "a direction": {"1": "rows"},
+        "nothing": [], "a number": 3, "bytes": b"1", "True": True, "modules": [nn.ReLU()],
+    },
+    "keep": {"0": 0, "1": 1, "1.5": 1.5, "-0.5": -0.5, "NaN": np.nan, "a word": "half", "True": True, "a list": [0.5]},
+    "seed": {"a word": "a", "1.5": 1.5, "None": None},
+    "replicas": {"0": 0, "-1": -1, "1.5": 1.5, "2.0": 2.0, "a word": "two", "True": True, "a billion": 10**9},
+    "masks": {"a word": "random", "a number": 3, "None": None, "a class": dict},
+    "mode": {"a word": "sideways", "a number": 3, "a list": ["forward"]},
+}
+
+
+def _silently(call: Callable[[Any], Any], value: Any) -> str:
+    return silence(call(value))
+
+
 CASES: dict[str, Callable[[], str]] = {
+    **{
+        f"{name}: {shown}": partial(_silently, call, value)
+        for calls, values in ((OF_MODELS, NO_MODELS), (OF_PATHS, NO_PATHS))
+        for name, call in calls.items()
+        for shown, value in values.items()
+    },
     # Wrapping.
+    **{
+        f"wrap with {option}= {shown}": partial(wrapped, **{option: value})
+        for option, values in NO_OPTIONS.items()
+        for shown, value in values.items()
+    },
     **_many(
-        "wrap at", lambda at: wrapped(at=at), {"a module that is not there": ["fc9"], "nothing": [], "a number": 3}
+        "plan with an example of",
+        lambda example: silence(turnover.plan(network(), at=["1"], example=example)),
+        {"no rows": X[:0], "a number": 3, "nothing": [], "other columns": X[:, :2], "names": {"a": X}},
     ),
-    **_many("wrap at", lambda at: wrapped(at=at), {"a glob without a match": ["conv*"], "a direction": {"1": "rows"}}),
     **_many(
         "wrap with keep", lambda keep: wrapped(keep=keep), {"0": 0, "1": 1, "1.5": 1.5, "NaN": np.nan, "a word": "half"}
     ),
@@ -306,9 +407,11 @@ CASES: dict[str, Callable[[], str]] = {
     **_many(
         "wrap with replicas", lambda count: wrapped(replicas=count), {"0": 0, "-1": -1, "1.5": 1.5, "a word": "two"}
     ),
-    "wrap with unknown masks": lambda: wrapped(masks="random"),
-    "wrap in an unknown mode": lambda: wrapped(mode="sideways"),
-    "wrap with an unknown split": lambda: wrapped(replicas=2, split="fc9"),
+    **_many(
+        "wrap with split",
+        lambda split: wrapped(replicas=2, split=split),
+        {"a module that is not there": "fc9", "a list": ["0"], "a number": 3},
+    ),
     "wrap with adapters of width 0": lambda: wrapped(adapters=0, at=None),
     "wrap twice": lambda: silence(turnover.wrap(trained(), at=["1"])),
     "wrap a function": lambda: silence(turnover.wrap(torch.relu, at=["1"])),
@@ -339,7 +442,9 @@ CASES: dict[str, Callable[[], str]] = {
     ),
     "an unknown view": lambda: stepped(IDS, "left"),
     "views of half of the rows": lambda: stepped(IDS, ["keep"] * (ROWS // 2)),
+    **_many("train in the view", lambda view: stepped(IDS, view), {"None": None, "codes": [0] * ROWS}),
     "instances within instances": _nested,
+    "instances entered twice": _entered_twice,
     "repeat before the forward pass": _repeat_first,
     "other ids than rows in eval mode": lambda: stepped(IDS[:3], training=False),
     # Data sets.
@@ -419,10 +524,25 @@ CASES: dict[str, Callable[[], str]] = {
     "a saved model into a wider network": lambda: _loaded(network(width=65)),
     "a saved model into one with more classes": lambda: _loaded(network(classes=3)),
     "a saved model without its masked module": lambda: _loaded(nn.Linear(4, 2)),
+    **_many(
+        "a saved model",
+        lambda change: _loaded(network(), change),
+        {
+            "that declares a billion replicas": _edited(replicas=10**9),
+            "with another seed": _edited(seed=7),
+            "without sites": _edited(sites=[]),
+            "in an unknown mode": _edited(mode="x"),
+            "whose manifest is deep": lambda folder: (folder / "turnover.json").write_text("[" * 100_000),
+            "without weights": lambda folder: (folder / "weights.pt").unlink(),
+        },
+    ),
+    "save over weights of others": lambda: _saved(_weights_of_others),
     "save a plain model": lambda: silence(turnover.save(network(), tempfile.gettempdir() + "/turnover-never")),
     "load from nowhere": lambda: silence(turnover.load("/nowhere/at/all", model=network())),
     "audit a plain model": lambda: silence(turnover.audit(network(), (X, Y))),
     "audit with an averaged loss": lambda: silence(turnover.audit(trained(), (X, Y), loss=functional.cross_entropy)),
+    "audit without gradients, in training mode": _audited_otherwise,
+    **_many("only at", lambda sites: silence(only_at(trained(), sites)), {"a number": 3, "None": None, "a word": "1"}),
     "audit an empty batch": lambda: silence(turnover.audit(trained(), (X[:0], Y[:0]))),
     # Results.
     "scores with too few ids": lambda: silence(_scores(ids=[7, 8])),
@@ -488,12 +608,12 @@ def try_case(case: Callable[[], str]) -> tuple[Outcome, str]:
     return outcome, about
 
 
-def try_misuse(cases: Mapping[str, Callable[[], str]], budget: Budget, tally: Tally) -> None:
+def try_misuse(budget: Budget, tally: Tally) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _trained()
-    for name in list(cases)[:: max(1, round(1 / budget.share))]:
+    for name in list(CASES)[:: max(1, round(1 / budget.share))]:
         if budget.over:
             return
-        outcome, about = try_case(cases[name])
+        outcome, about = try_case(CASES[name])
         tally.add(outcome, f"{name} -> {about}")

@@ -16,18 +16,7 @@ from tests.campaign.trial import FAILURES, Outcome, Tally
 from turnover_bench.checks import markdown_table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reliability.json"
-_PACKAGES = (
-    "turnover",
-    "torch",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "pillow",
-    "hypothesis",
-    "fastapi",
-    "uvicorn",
-    "schemathesis",
-)
+_PACKAGES = "turnover torch numpy pandas pyarrow pillow hypothesis fastapi uvicorn schemathesis".split()
 _MOST_GROWTH, _MOST_SECONDS = 0.05, 2.0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
-from tests.campaign import misuse, misuse_of_models, page
+from tests.campaign import misuse, page
 from tests.campaign.cleaned import try_cleaned
 from tests.campaign.damages import DAMAGES
 from tests.campaign.files import READERS
@@ -21,13 +21,7 @@ _MEMORY = "/dev/shm"
 _WRITTEN, _BEFORE = "known content, or what another library reads", "answers from before the damage, bit for bit"
 _UNDISTURBED = "files of an undisturbed process, bit for bit"
 TRIALS: tuple[Trial, ...] = (
-    *(
-        Trial(name, "wrong arguments and calls", "known answer, error or warning", partial(misuse.try_misuse, cases))
-        for name, cases in {
-            "misuse of the library": misuse.CASES,
-            "misuse of models and ids": misuse_of_models.CASES,
-        }.items()
-    ),
+    Trial("misuse of the library", "wrong arguments and calls", "known answer, error or warning", misuse.try_misuse),
     *(
         Trial(
             f"killed process: {name}",

@@ -111,11 +111,6 @@ def test_the_middle_of_an_image_is_kept_and_what_is_transparent_becomes_white(tm
     assert (read_image(tmp_path / "glass.png", size=5) == 255).all()
 
 
-def test_small_images_are_scaled_up(tmp_path):
-    Image.new("L", (3, 2), 77).save(tmp_path / "small.png")
-    assert (read_image(tmp_path / "small.png", size=16) == 77).all()
-
-
 def test_a_photograph_is_turned_as_its_camera_noted(tmp_path):
     image = Image.fromarray(np.repeat(np.array([[0] * 8, [255] * 8], np.uint8), 4, axis=0))
     exif = image.getexif()
@@ -364,13 +359,6 @@ def test_an_image_without_a_label_in_the_file_of_labels_is_refused_or_left_out(t
     assert len(read_rows(config(tmp_path, skip_bad=True))) == 9
 
 
-def test_arrays_named_after_splits_fix_them(tmp_path):
-    file = arrays(tmp_path, x_train=BYTES, y_train=LABELS, x_test=BYTES[:4], y_test=LABELS[:4])
-    rows = read_rows(config(file))
-    assert rows.splits.tolist() == [0] * 10 + [2] * 4
-    assert rows.names[-1] == "test 4"
-
-
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
@@ -424,13 +412,6 @@ def test_an_npz_file_without_images_is_refused(tmp_path):
     for images in (BYTES[:0], np.zeros((0, 8, 8), np.float32)):
         with pytest.raises(DataFileError, match=r"is empty, \[0, 8, 8"):
             read_rows(config(arrays(tmp_path, images=images, labels=LABELS[:0])))
-
-
-def test_the_real_cifar10_is_read_with_its_splits(data_file):
-    rows = read_rows(RunConfig(str(data_file("cifar10/cifar10_12k.npz")), max_rows=500))
-    assert rows.values.shape == (2500, 32, 32, 3)
-    assert np.bincount(rows.splits).tolist() == [500, 0, 2000]
-    assert len(rows.label_names) == 10
 
 
 @pytest.mark.parametrize("name", ["../secret.png", "{absolute}", "inner/../../secret.png"])

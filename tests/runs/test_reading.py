@@ -197,11 +197,6 @@ def test_fewer_rows_are_drawn_by_the_seed_with_classes_in_proportion(csv_file):
     assert len(read_rows(RunConfig(file, max_rows=1000))) == 100
 
 
-def test_labels_are_in_natural_order(csv_file):
-    file = csv_file({"text": [f"text number {n}" for n in range(44)], "label": list(range(11)) * 4})
-    assert read_rows(RunConfig(file)).label_names == tuple(map(str, range(11)))
-
-
 def few(count, **columns):
     return {"text": [f"some text {n}" for n in range(count)], **columns}
 

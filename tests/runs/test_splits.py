@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
-from turnover.runs._reading import read_rows
 from turnover.runs._splits import copies_of, draw_rows, split_rows
 from turnover.runs.config import RunConfig
 from turnover.runs.table import TO_BE_SPLIT, Rows
@@ -193,11 +192,3 @@ def test_drawn_rows_are_as_many_as_asked_and_keep_proportions(sizes, most, seed)
     # Rare classes get a row in any case, at the cost of the others.
     assert (counts >= np.floor(exact) - len(sizes)).all()
     assert (counts <= np.maximum(np.ceil(exact), 1)).all()
-
-
-def test_copies_in_the_electronics_reviews_do_not_cross_a_split(data_file):
-    rows = read_rows(RunConfig(str(data_file("electronics/electronics.tsv"))))
-    splits, copies = split_rows(rows, CONFIG), copies_of(rows)
-    for number in np.flatnonzero(np.bincount(copies) > 1):
-        assert len(set(splits[copies == number])) == 1
-    assert counts_of(rows, splits).tolist() == [[800, 800], [100, 100], [100, 100]]

@@ -176,11 +176,6 @@ def test_what_is_written_is_read_again(ending, tmp_path):
     assert read_table(file).data.to_pylist() == FRAME.to_pylist()
 
 
-def test_lines_of_json_are_objects():
-    lines = table_bytes(FRAME, ".jsonl").decode().splitlines()
-    assert json.loads(lines[1]) == {"text": "two\nlines", "label": "0"}
-
-
 def test_an_ending_that_is_not_known_is_told():
     with pytest.raises(DataFileError, match=r"'\.xlsx' cannot be written. Give one of \.csv"):
         table_bytes(FRAME, ".xlsx")

@@ -18,18 +18,8 @@ from tests.ui.terminal.conftest import SMALL_OPTIONS, rejected
 from turnover.storage import digest_of, to_record
 
 FILES = {
-    "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
-    "one row": ("text,label\na film,good\n", ["has 1 row with a label", "at least 4 rows of two classes"]),
-    "empty texts": ("text,label\n" + ",good\n,bad\n" * 20, ["has no text in any row", "--text"]),
-    "a NaN for a text": (reviews() + "NaN,good,good\n", ["1 row without text", "line 62", "--skip-bad"]),
     "a missing label": (reviews() + "a film,,good\n", ["1 row without a label", "line 62", "--skip-bad"]),
-    "no labels": ("text,label\n" + "a film,\n" * 20, ["has a label", "--label"]),
     "nothing": ("", ["is empty"]),
-    "ragged lines": ("text,label\na film, which is long,good\n" * 20, ["header", "quotes"]),
-    "a word among numbers as labels": (
-        "text,label\n" + "".join(f"film {n},{n / 7}\n" for n in range(60)) + "film,soon\n",
-        ["line 62", "not a number", "--task classification", "--skip-bad"],
-    ),
 }
 
 
@@ -37,40 +27,21 @@ def _corrupt_image(folder: Path) -> None:
     (image_folder(folder / "images") / "lies" / "00.png").write_bytes(b"no image at all")
 
 
-def _nan_pixels(folder: Path) -> None:
-    images = np.random.default_rng(0).random((40, 8, 8))
-    images[6, 2, 2] = np.nan
-    np.savez(folder / "images.npz", images=images, labels=np.arange(40) % 2)
-
-
-def _wrong_encoding(folder: Path) -> None:
-    (folder / "data.csv").write_bytes(reviews().replace("film", "Übung").encode("latin-1"))
-
-
-def _unseen_label(folder: Path) -> None:
-    (folder / "check.csv").write_text("text,label\na film,good\na film,mixed\n")
-
-
 def _nothing(folder: Path) -> None:
     pass
 
 
 REJECTED: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
-    "a missing column": (_nothing, "data.csv --text txet --label label", ["Did you mean --text text?"]),
-    "a missing file": (_nothing, "dat.csv", ["data.csv"]),
     "settings out of range, all at once": (
         _nothing,
         "data.csv --keep 2 --batch-size 0",
         ["keep must be", "got 2", "batch_size must be"],
     ),
-    "a wrong encoding": (_wrong_encoding, "data.csv", ["not UTF-8", "iconv"]),
-    "a label unseen in training": (_unseen_label, "data.csv --validation-data check.csv", ["'mixed'"]),
     "a corrupt image": (
         _corrupt_image,
         "images --image-size 8",
         ["1 image of 60", "lies/00.png", "Replace or remove", "--skip-bad"],
     ),
-    "pixels that are NaN": (_nan_pixels, "images.npz", ["NaN or infinite (image 7)", "--skip-bad"]),
 }
 
 
@@ -116,13 +87,6 @@ def _npz(folder: Path, images: np.ndarray | None = None, labels: np.ndarray | No
     images = np.random.default_rng(0).random((40, 8, 8)) if images is None else images
     labels = np.arange(len(images)) % 2 if labels is None else labels
     np.savez_compressed(folder / "images.npz", images=images, labels=labels)
-
-
-def _damaged_npz(folder: Path, *, at: int) -> None:
-    _npz(folder)
-    content = bytearray((folder / "images.npz").read_bytes())
-    content[at : at + 200] = bytes(200)
-    (folder / "images.npz").write_bytes(content)
 
 
 def _npz_that_declares_much(folder: Path) -> None:
@@ -193,18 +157,12 @@ ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
         ["line 1", "100 levels"],
     ),
     "no arrays": (lambda folder: np.savez(folder / "images.npz"), "images.npz", ["no images with labels"]),
-    "only NaN as pixels": (
-        lambda folder: _npz(folder, np.full((40, 8, 8), np.nan)),
-        "images.npz",
-        ["numbers as pixels"],
-    ),
     "complex pixels": (lambda folder: _npz(folder, np.ones((40, 8, 8), complex)), "images.npz", ["numbers as pixels"]),
     "several labels per image": (
         lambda folder: _npz(folder, None, np.tile([1, 1, 0], (40, 1))),
         "images.npz",
         ["one label each"],
     ),
-    "a damaged stream": (lambda folder: _damaged_npz(folder, at=400), "images.npz", ["cannot be read as npz"]),
     "a size that is not there": (_npz_that_declares_much, "images.npz", ["is damaged"]),
     "a bad zlib stream": (_bad_zlib_stream, "images --image-size 8", ["1 image of 60", "--skip-bad"]),
     "images whose names are not UTF-8": (_image_names, "images", ["1 images whose names are not valid UTF-8"]),
@@ -325,14 +283,6 @@ def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnov
     assert again.data["results"] == said.data["results"]
     rejected(turnover_("run", "--config", "RUN/config.toml", "--no-skip-bad", "--out", "NEW"), "line 62", "--skip-bad")
     assert not Path("NEW").exists()
-
-
-def test_a_folder_that_holds_something_else_is_left_alone(turnover_, tmp_path):
-    (tmp_path / "data.csv").write_text(reviews())
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    rejected(turnover_("run", "data.csv", "--out", "mine", *SMALL_OPTIONS), "is not a run", "--out")
-    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 COMMANDS = [
