@@ -42,7 +42,6 @@ class HarmfulExample(HeldOutExample):
     significant: bool
 
     def __str__(self) -> str:
-        """Return why it is harmful, in words."""
         words = "" if self.group is None else f"group {self.group}: "
         words += f"mean influence {self.score:.3g}" + ("" if self.stderr is None else f" ± {self.stderr:.2g}")
         if self.p_value is not None:
@@ -254,7 +253,6 @@ def drop_amount(drop: Any, count: int) -> tuple[str, int | None]:
 
 
 def _harmful_first(mean: Scores) -> NDArray[np.int64]:
-    """Return the positions of all instances of negative mean influence, the most harmful first."""
     order = np.lexsort((mean.mask_ids, mean.values))
     return order[np.nan_to_num(mean.values[order], nan=0.0) < 0]
 
@@ -262,7 +260,6 @@ def _harmful_first(mean: Scores) -> NDArray[np.int64]:
 def _harmful_examples(
     known: TrainInstances, positions: Sequence[int], mean: Scores, noise: Noise, out_of_sample: OutOfSample | None
 ) -> tuple[HarmfulExample, ...]:
-    """Return the instances at some positions, in their order, with what is known of them."""
     if out_of_sample is None or not positions:
         held_out = [held_out_fields(None, None, -1)] * len(positions)
     else:

@@ -83,13 +83,7 @@ class HeldOutExample(Instance):
 def held_out_fields(
     held_out: HeldOutLabels | Residuals | None, judged: WrongLabels | None, place: int
 ) -> dict[str, Any]:
-    """Return the fields of `HeldOutExample` at a place of the predictions; all None where these are not known.
-
-    Args:
-        held_out: labels beside held-out predictions.
-        judged: how probably these labels are wrong; None: by the held-out predictions.
-        place: −1 for a group of rows.
-    """
+    """Return the fields of `HeldOutExample` at a place of the predictions; all None where these are not known."""
     if held_out is None or place < 0:
         return dict.fromkeys(("held_out_label", "held_out_probability", "label_quality"))
     judged = held_out if judged is None else judged
@@ -120,7 +114,6 @@ class Examples:
     wrong_labels: WrongLabels | None = None
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.ids)
 
     @cached_property
@@ -185,13 +178,11 @@ class Examples:
 
     @cached_property
     def _deviations(self) -> Mapping[str, float]:
-        """Return the standard deviation of every column of numbers, over the training rows."""
         numbers = self.values.iloc[self.train_rows].select_dtypes("number")
         return {str(column): float(np.nan_to_num(deviation)) for column, deviation in numbers.std().items()}
 
     @cached_property
     def _instances(self) -> dict[int, tuple[int, int]]:
-        """Return the first training row and the number of training rows of every instance id."""
         ids, first, counts = np.unique(self.ids[self.train_rows], return_index=True, return_counts=True)
         rows = self.train_rows[first]
         return {int(id): (int(row), int(count)) for id, row, count in zip(ids, rows, counts, strict=True)}
@@ -222,7 +213,6 @@ class TrainInstances:
             return cls(ids, None, examples, names)
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self.mask_ids)
 
     def instance(self, position: int) -> dict[str, Any]:

@@ -118,15 +118,12 @@ class Explanations(Result):
     numeric: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
-        """Return the number of queries."""
         return len(self.items)
 
     def __iter__(self) -> Iterator[Explanation]:
-        """Iterate over the queries."""
         return iter(self.items)
 
     def __getitem__(self, place: int) -> Explanation:
-        """Return the explanation of one query."""
         return self.items[place]
 
     @property
@@ -287,7 +284,6 @@ def _classes(influence: Influence, queries: Any, examples: Examples | None) -> t
 
 
 def _numbers(influence: Influence, queries: Any, examples: Any) -> tuple[Any, None, _About]:
-    """Return the same of predicted numbers: what is asked, no class, and what an explanation says of each."""
     # What a prediction is, no target changes; one has to be there all the same.
     asked = (queries, torch.zeros(len(queries))) if isinstance(queries, Tensor) else queries
     predicted, given = number_predictions(influence, asked)
@@ -339,7 +335,6 @@ class _Lists:
 
     @classmethod
     def of_top(cls, top: Top, level: float) -> "_Lists":
-        """Return lists with their own marks; none where noise is not known."""
         none = np.zeros(top.helpful_mask_ids.shape, bool)
         return cls(top, *(top.significant(level) if top.knows_noise else (none, none)))
 
@@ -364,7 +359,6 @@ class _Lists:
     def examples_of(
         self, known: TrainInstances, query: int, side: Literal["helpful", "harmful"]
     ) -> tuple[InfluentialExample, ...]:
-        """Return the examples that do act this way; the list of a query with few of them may end with others."""
         ids, scores, stderr, p = (getattr(self.top, f"{side}_{what}") for what in ("mask_ids", "scores", "stderr", "p"))
         noise, sign = Noise(stderr, p, getattr(self, side)), 1 if side == "helpful" else -1
         return tuple(
@@ -375,14 +369,12 @@ class _Lists:
 
 
 def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | int | None) -> Scores:
-    """Return scores in which examples of other labels, one for all queries or one per query, do not count."""
     if label is None or known.labels is None:
         return scores
     return _with_values(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
 
 
 def _with_values(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.float32] | None = None) -> Scores:
-    """Return scores with other values; with a scale, standard errors are divided by it and null ids let go."""
     stderr = scores.stderr
     names = ("ids", "mask_ids", "queries", "unit", "path", "replicas", "provenance", "standardized")
     return Scores(

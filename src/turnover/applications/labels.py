@@ -264,7 +264,6 @@ class HeldOutLabels:
 
     @cached_property
     def _others(self) -> NDArray[np.floating]:
-        """Return the probabilities of all classes but each row's own."""
         others, labeled = self.probs.copy(), np.flatnonzero(self.labels.known)
         others[labeled, self.labels.values[labeled]] = -np.inf
         return others
@@ -383,7 +382,6 @@ class Residuals:
 
     @cached_property
     def _bands(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the middle of every band of predictions, and the spread of its residuals."""
         finite = np.isfinite(self.predicted)
         predicted, residuals = self.predicted[finite], (self.labels - self.predicted)[finite]
         order = np.argsort(predicted, kind="stable")

@@ -53,7 +53,6 @@ class LabelError(HeldOutExample):
     duplicates_disagree: bool
 
     def __str__(self) -> str:
-        """Return it in words."""
         words = self.prediction_words
         if self.duplicates_disagree:
             words += "; a near-duplicate has another label"
@@ -140,7 +139,6 @@ class Memorized:
     examples: Examples | None = None
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.significant)
 
     @property
@@ -256,7 +254,6 @@ class Memorized:
         return table_of(self.label_errors(self.order), LabelError)
 
     def _row(self, place: int) -> dict[str, Any]:
-        """Return the fields of `HeldOutExample`."""
         held_out = held_out_fields(self.held_out, self.wrong_labels, place)
         if self.examples is not None:
             return self.examples.training_row(place) | held_out

@@ -63,7 +63,6 @@ class Duplicates:
     hashed: bool = False
 
     def __len__(self) -> int:
-        """Return the number of rows that were looked at."""
         return len(self.group_of)
 
     def twins(self, place: int) -> tuple[int, ...]:
@@ -248,7 +247,6 @@ class _Parts:
         self._least = np.arange(count)
 
     def join(self, one: NDArray[np.integer], other: NDArray[np.integer]) -> None:
-        """Join pairs."""
         while True:
             a, b = self.of_each[one], self._least[other]
             apart = a != b
@@ -259,7 +257,6 @@ class _Parts:
 
     @property
     def of_each(self) -> NDArray[np.int64]:
-        """Return the least member of each one's part."""
         while True:
             further = self._least[self._least]
             if np.array_equal(further, self._least):
@@ -268,7 +265,6 @@ class _Parts:
 
 
 def _normalized(text: str) -> str:
-    """Return a text without case, punctuation, encodings of accents and runs of spaces; signs only stay as they are."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     words = " ".join(re.sub(r"[\W_]+", " ", folded).split())
     return words or " ".join(folded.split())
@@ -354,7 +350,6 @@ def _grams(text: str) -> NDArray[np.uint64]:
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return integers whose bits all depend on all bits of the given ones."""
     x = (x + _PRIME) * np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(29)
     x *= np.uint64(0x94D049BB133111EB)

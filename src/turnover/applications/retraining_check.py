@@ -70,7 +70,6 @@ class Difference(Result):
         return self.significant and self.gain > 0
 
     def __str__(self) -> str:
-        """Return it in words, without the measure."""
         # A loss that falls is a gain; said as the change of the loss, it would need the other sign.
         name, scale, unit = ("", 100, " points") if self.measure == "accuracy" else ("gain ", 1, "")
         words = f"{name}{_signed(scale * self.gain)}{unit} over {self.against}"
@@ -124,7 +123,6 @@ class RetrainingCheck:
 
     @property
     def _values(self) -> dict[str, NDArray[np.float64]]:
-        """Return what was measured [arms, seeds], by its name."""
         return {"loss": self.loss} if self.accuracy is None else {"accuracy": self.accuracy, "loss": self.loss}
 
     def helps(self, measure: str) -> bool:
@@ -135,7 +133,6 @@ class RetrainingCheck:
         return all(one.gains for one in self.differences if one.measure == measure)
 
     def __str__(self) -> str:
-        """Return the verdict in words."""
         seeds = f"{len(self.seeds)} seed{'' if len(self.seeds) == 1 else 's'}"
         start = f"Dropping {self.removed:,} of {self.rows:,} rows, {seeds}, {self.test_rows:,} test rows."
         return " ".join([start, *(self._verdict(measure) for measure in self._values)])

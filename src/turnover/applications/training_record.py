@@ -115,7 +115,6 @@ class TrainingRecord:
             setattr(self, name, value.numpy() if isinstance(value, Tensor) else value)
 
     def _labels(self, data: Any) -> list[NDArray[np.int64]]:
-        """Return the labels of all rows, batch by batch."""
         targets = [batch.target for batch in self._batches(data)]
         if not targets:
             raise ApplicationError("there are no rows to record. Give train= and validation= at least one each.")

@@ -226,7 +226,6 @@ def _lowered(fit: Mixture, parts: Sequence[Doubles]) -> tuple[float, float]:
 
 
 def _shift(odds: Doubles, rate: float, classes: int) -> float:
-    """Return what is added to log-odds against labels, because the full view met these, so that they find the rate."""
     some = odds[some_of(len(odds))]
     low, high = 0.0, _MOST_SHIFT if rate else 0.0
     while high - low > 1e-5:
@@ -236,7 +235,6 @@ def _shift(odds: Doubles, rate: float, classes: int) -> float:
 
 
 def _range(expected: Doubles, count: int) -> tuple[int, int]:
-    """Return the least and the largest number of wrong labels among so many likely errors, expected by each belief."""
     if not count:
         return 0, 0
     share = np.clip(expected / count, 1e-6, 1 - 1e-6)
@@ -275,15 +273,7 @@ def fit_weights(
     noisy: NDArray[np.bool_] | None = None,
     tested: bool = True,
 ) -> Mixture:
-    """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest.
-
-    Args:
-        parts: the class scores.
-        labels: given labels [rows].
-        rates: the rate is one of these; None: any.
-        noisy: which rows have that rate, all others none [rows]; None: all.
-        tested: whether a rate that the labels do not tell from 0 is 0.
-    """
+    """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest."""
     chosen = some_of(len(labels))
     labels = labels[chosen]
     scores = torch.from_numpy(np.stack([np.asarray(one, np.float64)[chosen] for one in parts]))

@@ -133,7 +133,6 @@ class RootRows:
     """
 
     def __init__(self, data: Any) -> None:
-        """Walk down to the roots; rows are looked up when they are asked for."""
         lengths: dict[Hashable, int] = {}
         self._node = _walk(data, lengths)
         self._offsets = offsets_of(lengths)

@@ -131,7 +131,6 @@ def _take_names(batch: Any, ids: Tensor) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def _rows(inputs: Any, target: Any, ids: Tensor | None) -> int:
-    """Return how many rows there are; inputs, target and ids must agree."""
     lengths = [tensor.shape[0] for tensor in tensors_in(inputs) if tensor.dim() > 0]
     if not lengths:
         raise BatchError(f"no tensor with rows was found among the inputs. {_GIVE}")
@@ -179,7 +178,6 @@ def _opened(data: Any, targets: str | None, training_rows: bool, batch_size: int
 
 
 def _is_batch(data: Any) -> bool:
-    """Tell whether a list is a batch, as loaders make them, and no list of rows: other shapes, as many rows."""
     if not isinstance(data, list):
         return False
     items = cast("list[Any]", data)

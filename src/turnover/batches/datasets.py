@@ -136,7 +136,6 @@ def _kind_of(data: Any) -> "type[InstanceIdDataset | InstanceIdIterable]":
 
 
 def _is_own(column: Column | None) -> bool:
-    """Tell whether the user's own column has the name of ours, and is replaced."""
     return column is not None and column.name == INSTANCE_ID
 
 
@@ -163,7 +162,6 @@ class _Carrier:
 
     @property
     def names(self) -> dict[int, str]:
-        """The string behind every hashed id of the rows that this process has read so far."""
         return dict(self._names)
 
     def named(self, ids: Sequence[Name]) -> list[Name]:
@@ -187,12 +185,10 @@ class _Carrier:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether ids are row numbers, not values of a column."""
         return self._column is None
 
     @property
     def numbering(self) -> Hashable:
-        """What two data sets must have in common for equal numbers to mean equal rows."""
         return id(self)
 
     def __len__(self) -> int:
@@ -249,7 +245,6 @@ class InstanceIdDataset(_Carrier, Dataset[Any]):
         return [self._roots.number(index) for index in range(len(self))]
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a row with its id, or for many indices what the data set gives, with their ids."""
         many = _positions(index, self.dataset)
         if many is None:
             row = self.dataset[index]
@@ -273,7 +268,6 @@ class InstanceIdDataset(_Carrier, Dataset[Any]):
         return [self._form(row, self._id_of(row, index)) for row, index in zip(rows, indices, strict=True)]
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield all rows in order."""
         return (self[index] for index in range(len(self)))
 
     def _id_of(self, row: Any, index: Any) -> Any:
@@ -372,7 +366,6 @@ class _StreamIds:
 
 
 def _claimed(seen: Seen, row: Any, where: Any, token: Hashable, whole_batches: bool) -> Any:
-    """Return the id that a row has in its column, or the ids of a ready batch."""
     value = seen.column.value(row, where)
     if whole_batches and holds_many(value):
         return torch.tensor([seen.claim(item, where) for item in value], dtype=torch.int64)
@@ -434,7 +427,6 @@ def _splits_with_ids(data: Mapping[Any, Any], column: Column | None) -> Any:
 
 
 def _claimed_column(data: Any, split: Any, seen: Seen) -> Array:
-    """Return the ids of a user's column, all of them checked."""
     key, rows, _ = table_rows(data)
     values: list[Any] = data.with_format(None)[seen.column.name][:]
     ids = [
@@ -604,7 +596,6 @@ def _has_id_column(data: Any) -> bool:
 
 
 def _strings_in(data: Any) -> dict[int, str]:
-    """Return the strings behind the ids of a Hugging Face data set."""
     every = data.with_format(None)
     first: dict[str, Any] = every[0]
     for name, value in first.items():

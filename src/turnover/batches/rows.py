@@ -146,7 +146,6 @@ def _has_id(row: Any) -> bool:
 
 
 def _open_copy(row: Mapping[Any, Any]) -> Any:
-    """Return a shallow copy that takes the key of ids, of the same type where that is sure not to share its items."""
     if isinstance(row, dict | UserDict):
         with suppress(AttributeError, LookupError, RuntimeError, TypeError, ValueError):  # other keys are not taken
             clone = copy.copy(row)
@@ -184,7 +183,6 @@ def _make_with_field(kind: Any, values: tuple[Any, ...]) -> Any:
 
 @cache
 def _without_field(kind: Any) -> Any:
-    """Return the class of the batch without ids: the user's, unless that declares the id itself."""
     if hasattr(kind, "_without_id"):
         return kind._without_id
     return namedtuple(kind.__name__, [name for name in kind._fields if name != INSTANCE_ID])  # pyright: ignore

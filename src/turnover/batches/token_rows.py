@@ -37,11 +37,9 @@ class Sequences(Dataset[dict[str, Tensor]]):
         self.tokens, self.length = tokens, length
 
     def __len__(self) -> int:
-        """Return the number of sequences."""
         return (len(self.tokens) - 1) // self.length
 
     def __getitem__(self, place: int) -> dict[str, Tensor]:
-        """Return one sequence and the words after its words."""
         if not -len(self) <= place < len(self):
             raise IndexError(f"sequence {place} of {len(self)}")
         start = place % len(self) * self.length
@@ -73,11 +71,9 @@ class Documents(Dataset[dict[str, Any]]):
             raise BatchError("no document has two tokens or more, so there is no next word to predict.")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._rows)
 
     def __getitem__(self, place: int) -> dict[str, Any]:
-        """Return one row."""
         return self._rows[place]
 
 

@@ -33,7 +33,6 @@ class Interval:
     level: float
 
     def __contains__(self, value: float) -> bool:
-        """Tell whether a value lies within."""
         return self.low <= value <= self.high
 
 

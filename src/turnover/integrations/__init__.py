@@ -142,5 +142,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the offered names too, which are not loaded yet."""
     return sorted({*globals(), *__all__})

@@ -152,7 +152,6 @@ class TurnOverTrainer(Trainer):
         self._write_recipe(output_dir)
 
     def _write_recipe(self, output_dir: str | None) -> None:
-        """Write the recipe of a wrapped model, and what it has learned about itself, into a checkpoint."""
         root = find_root(cast("nn.Module", self.model))
         if root is not None and self.args.should_save:
             folder, masking = Path(str(output_dir or self.args.output_dir)), masking_of(root)
@@ -269,7 +268,6 @@ class _IdCollator:
     columns: frozenset[str] | None = None  # those that are kept; None: all
 
     def __call__(self, rows: Iterable[Any]) -> Any:
-        """Return the batch with its ids, if the rows have any."""
         rows = list(rows)
         if not rows or not all(isinstance(row, Mapping) for row in rows):
             return self.collator(rows)
@@ -284,7 +282,6 @@ class _IdCollator:
 
 
 def _of_all_replicas(loss: Callable[..., Tensor], outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
-    """Return what a loss function of a Trainer gives for the targets of all replicas."""
     active = active_instances()
     if active is not None and labels is not None:
         repeated = active.repeat(labels)
@@ -328,12 +325,10 @@ class _LossOverRows:
 
 
 def _innermost(model: Any) -> Any:
-    """Return the model whose `forward` takes the columns: inside PEFT, which takes anything."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _shifts_labels(model: nn.Module) -> bool:
-    """Tell whether a model compares the output at a position with the label of the next: a causal language model."""
     names = {kind.__name__ for kind in type(model).__mro__}
     return not names.isdisjoint(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
@@ -357,7 +352,6 @@ def _reject_shifted_labels(model: nn.Module, inputs: Mapping[str, Any]) -> None:
 
 
 def _agree(labels: Tensor, tokens: Tensor) -> bool:
-    """Tell whether all labels that count are these tokens."""
     counted = labels != IGNORED
     return int(counted.sum()) >= _MIN_AGREEING_LABELS and bool((labels == tokens)[counted].all())
 

@@ -391,7 +391,6 @@ def token_numbers(encoder: TextEncoder, texts: Sequence[str]) -> Tensor:
 
 
 def _pooled(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
-    """Return one vector per text from states [texts, tokens, width]: mean, maximum, or the first of the real tokens."""
     if pooling == "cls":
         # The first real token, wherever a tokenizer pads.
         return states[torch.arange(len(states)), attention_mask.argmax(1)]

@@ -67,7 +67,6 @@ def _losses(model: nn.Module, batch: Batch, measure: Measure, view: View) -> Ten
 
 
 def _mean(losses: list[Tensor], name: str) -> float:
-    """Return the mean over rows that came in batches."""
     rows = sum(map(len, losses))
     if not rows:
         raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")

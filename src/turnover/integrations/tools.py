@@ -33,11 +33,9 @@ class Tracker(ABC):
         """Write all that is not written yet."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
         self.close()
 
 

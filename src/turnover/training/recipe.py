@@ -99,7 +99,6 @@ class TrainingRecipe:
             raise TrainingError(f"{'; '.join(problems)}.")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.targets)
 
     @property
