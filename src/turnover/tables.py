@@ -29,7 +29,7 @@ STOP_WORDS = frozenset(
     them then there these they this those through to too under until up ve very was we were what when where which while
     who whom why will with would you your""".split()
 )
-"""English words that are in nearly every text; give your own as stop_words=."""
+"""English words that are in nearly every text."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -39,8 +39,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-WORD = re.compile(r"\w+")
-
+_WORD = re.compile(r"\w+")
 _LARGEST = 96  # pixels of a picture in a table, each side
 _MOST_LETTERS = 160
 _PNG_COLORS = {1: 0, 3: 2, 4: 6}
@@ -175,22 +174,30 @@ def shown_row(row: Any, beside: Any = None) -> Html:
         return Html("")
     text = row if len(row) <= _MOST_LETTERS else row[: _MOST_LETTERS - 1].rstrip() + "…"
     parts, at = list[str](), 0
-    for start, end in words_in_common(text, beside if isinstance(beside, str) else ""):
+    others = {word for word, _, _ in words(beside)} if isinstance(beside, str) else set[str]()
+    for word, start, end in words(text):
+        if word not in others:
+            continue
         marked = f'<mark style="background:rgba(255,196,0,.38);color:inherit">{escape(text[start:end])}</mark>'
         parts += [escape(text[at:start]), marked]
         at = end
     return Html(f'<div style="max-width:28em;white-space:normal">{"".join(parts)}{escape(text[at:])}</div>')
 
 
-def words_in_common(text: str, other: str) -> list[tuple[int, int]]:
-    """Return where words of a text stand that another has too, without those of nearly every text.
+def tells(word: str) -> bool:
+    """Tell whether a word without case says something: it has a letter or a digit, and is not in nearly every text."""
+    return word not in STOP_WORDS and any(sign.isalnum() for sign in word)
+
+
+def words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words of a text that say something, without case, and where they start and end.
 
     Example:
-        >>> words_in_common("a thin plot", "The plot is thin.")
-        [(2, 6), (7, 11)]
+        >>> words("A thin plot")
+        [('thin', 2, 6), ('plot', 7, 11)]
     """
-    words = {match.group().casefold() for match in WORD.finditer(other)} - STOP_WORDS
-    return [(match.start(), match.end()) for match in WORD.finditer(text) if match.group().casefold() in words]
+    found = [(match.group().casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    return [one for one in found if tells(one[0])]
 
 
 def _picture(pixels: NDArray[np.uint8]) -> Html:

@@ -13,7 +13,7 @@ from turnover.errors import ApplicationError, InfluenceError
 from turnover.ids import Name, Names
 from turnover.influence import Influence
 from turnover.scores import OutOfSample
-from turnover.tables import STOP_WORDS, WORD
+from turnover.tables import tells, words
 
 from .labels import ClassLabels, HeldOutLabels, Labels, Residuals, WrongLabels
 from .results import Result, checked_labels, entry
@@ -308,8 +308,7 @@ def _spans(text: str, tokenizer: Tokenizer | None) -> Iterator[Span]:
     lower, at = text.lower(), 0
     # Lower case may be longer than the text, by one sign in some alphabets; then places are looked for as written.
     folds = len(lower) == len(text)
-    found = [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
-    for token in found if tokenizer is None else tokenizer(text):
+    for token in words(text) if tokenizer is None else tokenizer(text):
         if isinstance(token, str):
             bare = token
             for mark in _MARKS:
@@ -326,5 +325,5 @@ def _spans(text: str, tokenizer: Tokenizer | None) -> Iterator[Span]:
                 f"the tokenizer returned {token!r}. It must return strings, or tuples (token, start, end)."
             )
         name = name.casefold()
-        if name not in STOP_WORDS and any(sign.isalnum() for sign in name):
+        if tells(name):
             yield Span(start, end, name)
