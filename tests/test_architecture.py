@@ -115,6 +115,7 @@ def test_a_folder_lists_its_files(folder):
 
 def test_one_page_shows_every_folder():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    missing = [folder for folder in FOLDERS if f"`{folder.rpartition('.')[2]}/`" not in text]
+    shown = [(f"`{folder.rpartition('.')[2]}/`", f"`src/{folder.replace('.', '/')}`") for folder in FOLDERS]
+    missing = [names for names in shown if not any(name in text for name in names)]
     assert not missing, f"ARCHITECTURE.md does not name {missing}"
-    assert len(text.splitlines()) < 80
+    assert len(text.splitlines()) < 100
