@@ -24,7 +24,6 @@ OUTSIDE = [path for folder in ("bench/turnover_bench", "examples") for path in s
 
 
 def _imports(path: Path, module: str) -> Iterator[tuple[int, str, str]]:
-    """Yield line, module and name of everything that a file imports from the package."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -37,7 +36,6 @@ def _imports(path: Path, module: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _offered(module: str) -> list[str]:
-    """Return `__all__` of a folder without importing it."""
     for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return list(ast.literal_eval(node.value))

@@ -12,7 +12,6 @@ CURVES = {"curve_keep", "curve_flip", "curve_validation"}
 
 
 def load(name):
-    """The module of an example."""
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

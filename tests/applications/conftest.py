@@ -18,8 +18,6 @@ REPLICAS, ROWS, WRONG = 4, 500, 50
 
 @dataclass(frozen=True)
 class Digits:
-    """A trained model with its data."""
-
     model: nn.Module
     influence: turnover.Influence
     x: Tensor
@@ -35,8 +33,6 @@ class Digits:
 
 @pytest.fixture(scope="session")
 def train_mlp() -> Callable[..., nn.Module]:
-    """Return a function that trains an MLP 64-256-10 in replicas on rows; ids of the rows default to their numbers."""
-
     def build() -> nn.Module:
         plain = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
         return turnover.wrap(plain, at=["1"], replicas=REPLICAS)

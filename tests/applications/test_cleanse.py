@@ -31,7 +31,6 @@ def tenth(digits, unseen):
 
 @pytest.fixture(scope="module")
 def cleansed(digits, unseen, mean):
-    """Return a function that cleanses by scores that are known already."""
     return partial(cleanse, digits.influence, digits.validation, mean=mean, out_of_sample=unseen)
 
 

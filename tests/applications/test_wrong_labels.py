@@ -25,7 +25,6 @@ from turnover.training import TrainingRecipe
 
 
 def recorded(x, y, validation, *, epochs):
-    """Train an MLP with masks and return it with its record."""
     plain = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10, bias=False))
     adam = partial(torch.optim.Adam, lr=5e-3)
     recipe = TrainingRecipe(
@@ -208,7 +207,6 @@ def test_the_rate_of_changed_labels_is_found_beside_the_weight_of_a_prediction(r
 
 
 def predicted(rng, rows, *, sharpness=3.0):
-    """Return class scores, and labels drawn from the probabilities that they stand for."""
     scores = centered(rng.normal(size=(rows, 4)) * sharpness)
     probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     return scores, (probs.cumsum(1) > rng.random((rows, 1))).argmax(1)
@@ -254,7 +252,6 @@ def test_a_rate_has_the_standard_error_at_which_the_likelihood_falls_by_a_half()
 
 
 def predicted_again(scores):
-    """Return further labels from the probabilities that scores stand for."""
     probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     return (probs.cumsum(1) > np.random.default_rng(7).random((len(scores), 1))).argmax(1)
 
@@ -329,6 +326,5 @@ def test_bad_input_is_rejected_with_what_to_give(record, digits):
 
 
 def recorded_rows(record, chosen):
-    """Return a record of some of its training rows."""
     rows = {name: getattr(record, name)[chosen] for name in ("labels", "full", "left_out")}
     return RowRecord(**{**vars(record), **rows})

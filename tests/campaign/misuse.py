@@ -367,8 +367,14 @@ OF_PATHS: dict[str, Callable[[Any], Any]] = {
 
 NO_OPTIONS: dict[str, dict[str, Any]] = {
     "at": {
-        "a module that is not there": ["fc9"], "a glob without a match": ["conv*"], "a direction": {"1": "rows"},
-        "nothing": [], "a number": 3, "bytes": b"1", "True": True, "modules": [nn.ReLU()],
+        "a module that is not there": ["fc9"],
+        "a glob without a match": ["conv*"],
+        "a direction": {"1": "rows"},
+        "nothing": [],
+        "a number": 3,
+        "bytes": b"1",
+        "True": True,
+        "modules": [nn.ReLU()],
     },
     "keep": {"0": 0, "1": 1, "1.5": 1.5, "-0.5": -0.5, "NaN": np.nan, "a word": "half", "True": True, "a list": [0.5]},
     "seed": {"a word": "a", "1.5": 1.5, "None": None},

@@ -34,8 +34,6 @@ class Encoder(nn.Module):
 
 
 class Cat(nn.Module):
-    """Joins a masked branch with one that stayed at a single row: growing fails here."""
-
     def __init__(self) -> None:
         super().__init__()
         self.a, self.act, self.b = nn.Linear(6, 24), nn.ReLU(), nn.Linear(6, 8)
@@ -84,7 +82,6 @@ def bert() -> nn.Module:
 
 
 def trained(model: nn.Module, **options: object) -> nn.Module:
-    """Return the wrapped model, marked as trained."""
     import warnings
 
     with warnings.catch_warnings():

@@ -18,7 +18,6 @@ def cross_entropy(outputs: Tensor, target: Tensor) -> Tensor:
 
 
 def check(model, queries, rows, row_value=cross_entropy, *, twin=None, masks=None, tolerance=1e-5, **options) -> str:
-    """Compare the engine with the twin on the same rows; return the path taken."""
     estimator = TurnOver(center=False, **(masks or {}))
     inf = turnover.Influence(model, estimator=estimator, **options)
     found = inf.pairwise(queries, ids=IDS)

@@ -55,7 +55,6 @@ def small_tiles(monkeypatch):
 
 
 def content(folder: Path) -> dict[str, str]:
-    """Return a checksum of every file but the lock."""
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and "lock" not in file.name]
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 

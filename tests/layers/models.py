@@ -25,7 +25,6 @@ def mlp(width: int = 40) -> nn.Sequential:
 
 
 def wrapped_mlp(keep: float = 0.5, seed: int = 0, masks: str = "counter") -> nn.Module:
-    """The same with hooks at both sites."""
     return turnover.wrap(mlp(), at=["relu1", "relu2"], keep=keep, seed=seed, masks=masks)
 
 
@@ -100,7 +99,6 @@ def watched(model: nn.Module, *paths: str) -> Iterator[dict[str, Tensor]]:
 
 
 def gradients(model: nn.Module) -> list[Tensor]:
-    """Return copies of all gradients and clear them."""
     found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     model.zero_grad()
     return found
@@ -115,13 +113,11 @@ def assert_same(left: Sequence[Tensor], right: Sequence[Tensor], **tolerance: fl
 
 
 def run(model: nn.Module, x: Tensor, ids: Any = IDS, view: Any = "keep") -> Any:
-    """Return what a model makes of some rows, in a context of their own."""
     with turnover.instances(ids, view=view):
         return model(x)
 
 
 def seen_at(model: nn.Module, paths: Sequence[str], x: Tensor, ids: Any = IDS, view: Any = "keep") -> dict[str, Tensor]:
-    """Return the outputs of modules, as they are after the masks, when a model runs in a context of its own."""
     with watched(model, *paths) as seen:
         run(model, x, ids, view)
     return seen

@@ -47,8 +47,6 @@ def test_a_model_with_the_batch_first_everywhere(length):
 
 
 class Recurrent(nn.Module):
-    """An LSTM and a Linear after it, both masked."""
-
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
         self.rnn, self.fc = nn.LSTM(6, 8, num_layers=2, batch_first=batch_first), nn.Linear(8, 16)

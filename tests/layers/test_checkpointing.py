@@ -17,8 +17,6 @@ OTHERS = [90, 91, 92, 93, 94]
 
 
 class Checkpointed(nn.Module):
-    """The MLP in two checkpoints, one per site."""
-
     def __init__(self, net: nn.Sequential, **options) -> None:
         super().__init__()
         self.net, self.options = net, options
@@ -30,7 +28,6 @@ class Checkpointed(nn.Module):
 
 
 def pair(**options) -> tuple[nn.Module, nn.Module]:
-    """The same weights with and without checkpoints."""
     net = mlp()
     at = ["net.relu1", "net.relu2"]
     plain, checkpointed = (turnover.wrap(Checkpointed(net, **o), at=at, keep=0.6).train() for o in ({}, options))

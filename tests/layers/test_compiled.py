@@ -49,7 +49,6 @@ def compiled(model: nn.Module, backend: str = "aot_eager", **options) -> tuple[n
 
 
 def outputs_and_gradients(model: nn.Module, x: Tensor, ids: Tensor, view="keep") -> list[Tensor]:
-    """One training pass, its backward pass outside of the context."""
     output = run(model, x, ids, view=view)
     output.square().sum().backward()
     return [output.detach(), *gradients(model)]
@@ -186,33 +185,6 @@ def test_a_compiled_model_that_skips_a_site_raises():
         fast(x, skip=True)
 
 
-def test_a_compiled_model_refuses_integer_activations():
-    class Integers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.site = nn.Identity()
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.site(x.long())
-
-    fast, _ = compiled(turnover.wrap(Integers(), at=["site"]).train(), "eager")
-    with pytest.raises(InstancesError, match=r"torch.int64.*need a floating-point tensor"):
-        run(fast, torch.ones(5, 6))
-
-
-def test_two_copies_of_a_compiled_model_have_masks_of_their_own():
-    first, second = wrapped_mlp(seed=1).train(), wrapped_mlp(seed=2).train()
-    second.load_state_dict({k: v for k, v in first.state_dict().items() if "recipe" not in k}, strict=False)
-    x = torch.randn(5, 6)
-    fast_first, fast_second = torch.compile(first, backend="eager"), torch.compile(second, backend="eager")
-    for _ in range(2):
-        results = []
-        for fast, model in ((fast_first, first), (fast_second, second)):
-            results.append(run(fast, x))
-            torch.testing.assert_close(results[-1], run(model, x))
-        assert not torch.allclose(*results)
-
-
 def test_a_compiled_part_of_a_model_equals_eager():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
@@ -237,14 +209,6 @@ def test_a_context_inside_a_compiled_function_has_the_right_ids():
         torch.testing.assert_close(found, run(model, x, ids).square().sum())
         graphs.append(counter.frame_count)
     assert graphs == graphs[:1] * 3
-
-
-def test_a_compiled_training_pass_is_counted():
-    model = wrapped_mlp().train()
-    fast, _ = compiled(model, "eager")
-    for view in ("keep", "flip", "keep", "full"):
-        run(fast, torch.randn(5, 6), view=view)
-    assert masking_of(model).learned.passes == 2
 
 
 class Checkpointed(nn.Module):

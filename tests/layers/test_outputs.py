@@ -19,8 +19,6 @@ Pair = namedtuple("Pair", "values others rest")
 
 
 class Returning(nn.Module):
-    """Returns what a function makes of the output of a layer; "site" is the module to mask."""
-
     def __init__(self, make: Any) -> None:
         super().__init__()
         self.fc, self.site = nn.Linear(6, 8), Site(make)
@@ -39,7 +37,6 @@ class Site(nn.Module):
 
 
 def returned(make: Any) -> tuple[Any, Tensor]:
-    """The output of a masked module and what its first tensor would be without a mask."""
     model = turnover.wrap(Returning(make), at=["site"]).train()
     x = torch.randn(5, 6)
     return run(model, x), model.fc(x)
@@ -141,8 +138,6 @@ def test_a_four_dimensional_output_of_a_module_without_parameters_must_be_told()
 
 
 class Wrong(nn.Linear):
-    """Says 8 features and returns 7."""
-
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input)[..., :7]
 
@@ -163,8 +158,6 @@ def test_a_width_that_changes_between_passes_raises(training):
 
 
 class Twice(nn.Module):
-    """One dropout, called with two widths."""
-
     def __init__(self, first: int, second: int) -> None:
         super().__init__()
         self.a, self.b, self.drop = nn.Linear(6, first), nn.Linear(first, second), nn.Dropout(0.5)

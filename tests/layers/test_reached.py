@@ -94,8 +94,6 @@ def test_an_encoder_in_eval_mode_without_gradients_reaches_its_sites(at, padded)
 
 
 class ReadsNumber(nn.Module):
-    """Calls its dropout only when it is told to, and else reads the rate as some attention layers do."""
-
     def __init__(self) -> None:
         super().__init__()
         self.fc, self.drop, self.call = nn.Linear(6, 8), nn.Dropout(0.2), False

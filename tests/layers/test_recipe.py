@@ -122,7 +122,6 @@ def test_loading_gives_the_same_masks(assign):
 
 @pytest.fixture
 def empty() -> nn.Module:
-    """A model from the meta device."""
     with torch.device("meta"):
         return sequence_model()
 

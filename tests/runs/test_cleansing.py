@@ -15,7 +15,6 @@ from turnover.errors import ApplicationError, DataFileError, RunError
 from turnover.runs import start_run
 from turnover.runs._reading import read_rows
 from turnover.runs.cleansing import (
-    _ending_of,
     _no_formula,
     check_overwrite,
     removed_rows,
@@ -34,7 +33,6 @@ def read(file, **settings):
 
 
 def cleaned(rows, source, removed, out):
-    """Write the data of a run that knows it as it is now."""
     return write_cleaned(rows, source, removed, out, digest=digest_of(Path(source)))
 
 
@@ -49,11 +47,6 @@ def test_a_csv_keeps_its_quotes_separators_and_line_ends(file, tmp_path):
     assert (tmp_path / "b.csv").read_bytes() == b'text;label\r\n"one; a";x\r\nthree;x\r\nfive;x\r\n'
     assert done.rows == 3
     assert done.note == ""
-
-
-def test_the_last_row_can_go(file, tmp_path):
-    cleaned(read(file), str(file), [4], tmp_path / "b.csv")
-    assert (tmp_path / "b.csv").read_bytes() == CSV.encode().replace(b"five;x\r\n", b"")
 
 
 def test_lines_that_were_not_used_stay(tmp_path):
@@ -177,19 +170,6 @@ def test_a_changed_folder_of_images_is_rejected(tmp_path):
     assert not (tmp_path / "clean").exists()
 
 
-def test_a_changed_table_is_written_from_the_rows_that_were_kept(file, tmp_path):
-    rows, digest = read(file), digest_of(file)
-    file.write_bytes(CSV.encode() + b"six;y\r\n")
-    assert "gone or was changed" in write_cleaned(rows, str(file), [2], tmp_path / "b.csv", digest=digest).note
-    assert len(read(tmp_path / "b.csv")) == 4
-
-
-def test_the_ending_is_that_of_the_data(tmp_path):
-    rows = images(tmp_path)
-    assert _ending_of(str(tmp_path / "a.npz"), rows) == ".npz"
-    assert _ending_of(str(tmp_path), rows) == ""
-
-
 def test_a_table_is_not_written_to_a_file_of_another_kind(file, tmp_path):
     with pytest.raises(DataFileError, match="ends with none of"):
         cleaned(read(file), str(file), [0], tmp_path / "b.xlsx")
@@ -212,18 +192,6 @@ def test_a_folder_keeps_all_but_the_removed_images(tmp_path):
     cleaned(rows, str(folder), [0], tmp_path / "clean")
     left = {path.relative_to(tmp_path / "clean").as_posix() for path in (tmp_path / "clean").rglob("*.png")}
     assert left == set(rows.names) - {rows.names[0]}
-
-
-def test_a_file_of_labels_loses_the_lines_of_removed_images(tmp_path):
-    folder = folder_of_images(tmp_path)
-    for number in range(12):
-        (folder / "ab"[number % 2] / f"{number}.png").rename(folder / f"{number}.png")
-    lines = [f"{n},{'ab'[n % 2]}" for n in range(12)]  # without the ending of the images
-    (folder / "labels.csv").write_text("\n".join(["file,label", *lines]) + "\n")
-    cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
-    assert not (tmp_path / "clean" / "3.png").exists()
-    assert len(list((tmp_path / "clean").glob("*.png"))) == 11
-    assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
 
 
 def labeled_images(tmp_path, lines, header="file,label"):

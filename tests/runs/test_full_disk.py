@@ -14,7 +14,6 @@ from turnover.runs import RunConfig, start_run, training
 
 @pytest.fixture
 def small_disk(tmp_path: Path):
-    """A disk of 32 megabytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
     try:

@@ -19,14 +19,12 @@ Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turn
 
 
 def drawn(number, *, size=(12, 10), mode="RGB"):
-    """An image of noise that is like no other."""
     pixels = np.random.default_rng(number).integers(0, 256, (*size[::-1], 3), np.uint8)
     return Image.fromarray(pixels).convert(mode)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Twelve images in a sub-folder for each of two classes."""
     for number in range(12):
         path = tmp_path / "images" / ("cat" if number % 2 else "dog") / f"{number:02}.png"
         path.parent.mkdir(parents=True, exist_ok=True)

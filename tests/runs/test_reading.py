@@ -19,8 +19,6 @@ REVIEWS = [
 
 @pytest.fixture
 def csv_file(tmp_path):
-    """Writes a table as csv and returns its path as text."""
-
     def write(columns, name="rows.csv"):
         path = tmp_path / name
         pd.DataFrame(columns).to_csv(path, index=False)

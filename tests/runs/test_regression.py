@@ -28,7 +28,6 @@ from turnover.ui.web.corrections import MarkBook
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return a run on numbers, a twentieth of which are wrong."""
     return number_run(tmp_path_factory.mktemp("numbers"))
 
 

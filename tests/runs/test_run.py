@@ -16,7 +16,6 @@ from turnover.runs import run as run_module
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory):
-    """Return a csv of 200 made-up reviews; a tenth has the wrong label."""
     draw = np.random.default_rng(0)
     good, bad = "lovely funny warm bright clever".split(), "dull slow cold empty tired".split()
     lines = ["text,label"]

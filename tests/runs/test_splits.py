@@ -37,7 +37,6 @@ def rows_of(labels, *, texts=None, groups=(), fixed=None, kind: Any = "text", va
 
 
 def counts_of(rows, splits):
-    """Rows of every split and class."""
     return np.stack([np.bincount(rows.labels[splits == split], minlength=len(rows.label_names)) for split in range(3)])
 
 

@@ -13,7 +13,6 @@ IDS = st.integers(0, 9) | st.integers(2**62, 2**63 - 1)
 
 @st.composite
 def tables(draw, *, numbers=NUMBERS, unique=False, rows=12, queries=3):
-    """Values [n, m] and ids."""
     n, m = draw(st.integers(0, rows)), draw(st.integers(1, queries))
     values = draw(hnp.arrays(np.float32, (n, m), elements=numbers))
     ids = draw(st.lists(IDS, min_size=n, max_size=n, unique=unique))
@@ -22,7 +21,6 @@ def tables(draw, *, numbers=NUMBERS, unique=False, rows=12, queries=3):
 
 @st.composite
 def scores(draw, *, pairs=None, unique=True):
-    """Scores with some of everything that they can carry."""
     values, ids = draw(tables(numbers=FINITE, unique=unique))
     n, m = values.shape
     pairs = draw(st.booleans()) if pairs is None else pairs

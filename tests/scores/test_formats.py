@@ -34,12 +34,6 @@ def test_a_long_table_has_a_row_for_each_pair(scores):
     assert table.attrs["turnover"]["unit"] == scores.unit
 
 
-def test_a_table_has_instances_down_and_queries_across():
-    table = Scores([[1.0, 2.0], [3.0, 4.0]], ids=[7, 8], queries=["a", "b"]).to_pandas()
-    assert (table.index.name, table.columns.name) == ("instance", "query")
-    assert table.loc[8].to_dict() == {"a": 3.0, "b": 4.0}
-
-
 def test_scores_of_no_query_have_columns_for_score_and_error():
     table = Scores([1.0, 2.0], ids=[7, 8], null_spread=0.5).to_pandas()
     assert table.to_dict("list") == {"score": [1.0, 2.0], "stderr": [0.5, 0.5]}

@@ -16,7 +16,6 @@ VALUES = np.array([[0.5, 0.0], [-1.0, 3.0], [2.0, 1.0], [0.0, -4.0]], np.float32
 
 @pytest.fixture(params=["strings", "index", "mixed"])
 def scores(request):
-    """Return scores whose names are strings, integers of an index, or both."""
     null = np.random.default_rng(0).normal(size=(100, 2))
     if request.param == "index":
         return Scores(VALUES, ids=[40, 10, 30, 20], mask_ids=range(4), queries=["a", "b"], null=null)
@@ -43,12 +42,6 @@ def test_parts_are_asked_for_by_name(scores):
         assert scores[[third, scores.ids[0]], ["b", "a"]].tolist() == [1.0, 0.5]
     assert scores[2].tolist() == [2.0, 1.0]
     assert scores[:, "b"].tolist() == [0.0, 3.0, 1.0, -4.0]
-
-
-def test_rows_of_one_group_share_its_name():
-    grouped = Scores([1.0, 2.0, 3.0], ids=["ann", "bob", "ann"])
-    assert grouped.select(ids=["ann"]).values.tolist() == [1.0, 3.0]
-    assert grouped["ann"].tolist() == [1.0, 3.0]
 
 
 def test_lists_have_names_and_none_where_there_are_fewer(scores):
@@ -97,16 +90,6 @@ def test_saved_predictions_open_with_their_names(tmp_path, name):
     assert OutOfSample.open(tmp_path / name).equals(result)
     assert result.to_pandas().index.tolist() == ["doc-1", "doc-2"]
     assert "doc-1" in result._repr_html_()
-
-
-def test_scores_of_integers_keep_the_former_format(tmp_path):
-    Scores([1.0], ids=[7]).save(tmp_path / "scores.npz")
-    with np.load(tmp_path / "scores.npz") as kept:
-        assert sorted(kept.files) == ["attributes", "ids", "values"]
-    copied = pickle.loads(pickle.dumps(Scores([1.0], ids=[7])))
-    copied.save(tmp_path / "copied.npz")
-    with np.load(tmp_path / "copied.npz") as kept:
-        assert "names" not in kept.files
 
 
 def test_tables_and_labeled_arrays_have_names(scores):

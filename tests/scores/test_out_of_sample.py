@@ -94,14 +94,3 @@ def test_a_table_has_a_column_for_each_class():
         "prob_1": [0.75, 0.5],
     }
     assert list(OutOfSample([[1.0]], ids=[7]).to_pandas().columns) == ["prob_0"]
-
-
-def test_predictions_read_well():
-    text = repr(OutOfSample(np.full((4, 3, 2), 0.25), ids=range(3), labels=[0, 1, 0], path="one pass"))
-    assert text.splitlines() == [
-        "OutOfSample: held-out predictions of 3 rows",
-        "  probs   2 classes, mean of 4 replicas",
-        "  labels  label_quality 0.25; below 0.5 for 3 rows",
-        "  path    one pass",
-    ]
-    assert "labels  not known" in repr(OutOfSample([[1.0]], ids=[7]))

@@ -41,12 +41,6 @@ def test_what_was_given_may_change_afterwards():
     assert scores.ids.tolist() == [7, 8]
 
 
-def test_an_array_that_nobody_can_change_is_not_copied():
-    values = np.ones((2, 2), np.float32)
-    values.flags.writeable = False
-    assert Scores(values, ids=[7, 8]).values is values
-
-
 def test_tensors_and_other_precisions_serve():
     assert Scores(torch.tensor([1.0, 2.0]), ids=torch.tensor([7, 8])).values.tolist() == [1.0, 2.0]
     assert Scores(np.float64([1e300, 1]), ids=range(2)).values.tolist() == [np.inf, 1.0]
@@ -267,14 +261,3 @@ def test_scores_read_well():
         "  path        generic, broadcast at fc1",
         "  provenance  seed",
     ]
-
-
-def test_text_says_what_is_not_known():
-    text = repr(Scores([1.0], ids=[7], unit="margin"))
-    assert "Scores of 1 training instance, in units of margin" in text
-    assert "stderr  not known" in text
-    assert "offset  none: the mean of null ids was not subtracted" in text
-    assert "path    not known" in text
-    assert "values  none; 1 of 1 failed" in repr(Scores([np.nan], ids=[7]))
-    assert "0.5; from 8 replicas" in repr(Scores([1.0], ids=[7], stderr=[0.5], replicas=8))
-    assert "-inf to inf, mean nan" in repr(Scores([np.inf, -np.inf], ids=[7, 8]))

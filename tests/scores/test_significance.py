@@ -257,14 +257,6 @@ def test_noise_is_the_twins(scores):
             assert signal == pytest.approx(max(0.0, 1 - expected**2), abs=1e-3)
 
 
-def test_noise_of_pure_noise_is_all_of_it_and_signal_is_the_rest():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(20_000, 2)) + np.outer(rng.normal(size=20_000), [0, 2])
-    noise = Scores(values, ids=range(20_000), null=rng.normal(size=(5000, 2))).noise
-    np.testing.assert_allclose(noise.ratio, [1, 1 / np.sqrt(5)], rtol=0.05)
-    np.testing.assert_allclose(noise.signal, [0, 0.8], atol=0.05)
-
-
 def found_some():
     """Scores [500, 3]: 4 helpful and 2 harmful instances of the first query, 30 of the second, none of the third."""
     rng = np.random.default_rng(0)

@@ -21,7 +21,6 @@ def files_of(folder, name="values"):
 
 @pytest.fixture
 def tiled(tmp_path):
-    """A folder of scores [10, 4] in tiles of [4, 3] as the engine would write it, and the scores."""
     values = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
     values[5, 1] = np.nan
     ids = np.arange(10)[::-1] + 100
@@ -113,14 +112,6 @@ def test_lists_and_means_keep_nothing_in_memory(tiled):
     assert opened.top(3).equals(scores.top(3))
 
 
-def test_what_was_read_is_read_only_and_read_once(tiled):
-    folder, _ = tiled
-    opened = Scores.open(folder)
-    with pytest.raises(ValueError, match="read-only"):
-        opened.values[0] = 0
-    assert opened.values is opened.values
-
-
 def test_opened_scores_go_to_other_processes_by_their_folder(tiled):
     folder, scores = tiled
     data = pickle.dumps(Scores.open(folder))
@@ -133,15 +124,6 @@ def test_opened_scores_can_be_saved_elsewhere_without_being_read_as_a_whole(tile
     opened.save(tmp_path / "copy")
     assert opened.folder == str(folder)
     assert Scores.open(tmp_path / "copy").equals(scores)
-
-
-def test_standard_errors_of_replicas_are_read_when_used(tmp_path):
-    scores = Scores([[1.0], [2.0]], ids=[7, 8], stderr=[[0.5], [0.25]], replicas=4)
-    scores.save(tmp_path)
-    opened = Scores.open(tmp_path)
-    assert "stderr   not read yet; from 4 replicas" in repr(opened)
-    assert opened.top(1).helpful_stderr.tolist() == [[0.25]]
-    assert opened.select(ids=[7]).stderr.tolist() == [[0.5]]
 
 
 def test_the_same_scores_may_be_saved_again_and_others_not(tmp_path):

@@ -57,18 +57,6 @@ def test_merged_lists_of_parts_are_the_lists_of_the_whole(table, k, data):
     assert Top.merge(Top.merge(*tops[:2]), Top.merge(*tops[2:])).equals(whole)
 
 
-def test_many_rows_are_worked_on_in_blocks_with_the_same_result(monkeypatch):
-    monkeypatch.setattr("turnover.scores._arrays._BLOCK", 2**10)
-    values = np.random.default_rng(0).integers(-1000, 1000, 2**12 + 5).astype(np.float32)
-    values[-3:] = [2000, -2000, np.nan]
-    ids = np.arange(len(values))[::-1]
-    order = np.lexsort((ids, -values))[:-1]
-    top = Scores(values, ids=ids).top(5)
-    assert top.helpful_ids[0].tolist() == ids[order[:5]].tolist()
-    assert top.harmful_ids[0].tolist() == ids[order[:-6:-1]].tolist()
-    assert top.counts.tolist() == [len(values) - 1]
-
-
 def test_a_list_shows_the_standard_errors_of_its_entries():
     top = Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9], stderr=[[0.1], [0.2], [0.3]]).top(2)
     assert top.helpful_stderr.tolist() == [[np.float32(0.3), np.float32(0.1)]]
@@ -88,12 +76,6 @@ def test_rows_with_a_spread_of_their_own_show_it_as_their_standard_error():
     top = Scores([1.0, 2.0], ids=[7, 8], null_spread=[0.5, 0.25]).top(1)
     assert top.null_spread is None
     assert top.helpful_stderr.tolist() == [[0.25]]
-
-
-def test_one_query_can_be_asked_for_by_name():
-    scores = Scores([[1.0, 3.0], [2.0, 0.0]], ids=[7, 8], queries=["a", "b"])
-    top = scores.top(1, query="b")
-    assert (top.queries, top.helpful_ids.tolist()) == (("b",), [[7]])
 
 
 def test_arrays_of_a_list_are_read_only():
@@ -185,18 +167,3 @@ def test_a_list_can_be_made_by_hand_and_is_checked():
     two = {name: array * 2 for name, array in made.items()}
     with pytest.raises(ScoresError, match="2 pairs of lists; give the names of their queries"):
         Top(**two, counts=[2, 2])
-
-
-def test_a_list_reads_well():
-    text = repr(Scores([[0.5, 1.0], [-1.0, 0.0]], ids=[7, 8], queries=["a", "b"], null_spread=0.25).top(1))
-    assert text.splitlines() == [
-        "Top 1 for 2 queries, of 2 training instances, in units of loss (positive: the training instance helps)",
-        "  query  most helpful: id (score)  most harmful: id (score)",
-        "  a      7 (+0.5 ± 0.25)           8 (-1 ± 0.25)",
-        "  b      7 (+1 ± 0.25)             8 (+0 ± 0.25)",
-    ]
-    many = repr(Scores(np.ones(9), ids=range(9)).top(5))
-    assert "0 (+1), 1 (+1), 2 (+1), ...  8 (+1), 7 (+1), 6 (+1), ..." in many
-    assert "and 3 more queries" in repr(Scores(np.ones((2, 8)), ids=[7, 8]).top(1))
-    assert "of 0 to 1 training instances" in repr(Scores([[np.nan, 1.0]], ids=[7]).top(1))
-    assert "none" in repr(Scores([[np.nan]], ids=[7]).top(1))

@@ -30,7 +30,6 @@ def open_store(folder, arrays=ARRAYS, identity=IDENTITY):
 
 
 def parts_of(tile, arrays=ARRAYS):
-    """The content of a tile, by its number alone."""
     return {name: _numbers(tile, spec.part_shape(tile)).astype(spec.dtype) for name, spec in arrays.items()}
 
 
@@ -47,7 +46,6 @@ def expected(name, arrays=ARRAYS):
 
 
 def fill(store, *, before=lambda tile: None):
-    """Write what is pending and finish."""
     for tile in store.pending():
         before(tile)
         store.write(tile, parts_of(tile, store.arrays))

@@ -73,13 +73,6 @@ def test_impossible_geometry_is_rejected(shape, dtype, tile, message):
         ArraySpec(shape, dtype, tile)
 
 
-def test_tiles_beyond_the_last_do_not_exist():
-    spec = ArraySpec((4,), "float32", (2,))
-    for tile in (-1, 2):
-        with pytest.raises(StoreError, match=f"tile {tile} does not exist.*there are 2"):
-            spec.region(tile)
-
-
 def test_arrays_share_a_grid_up_to_trailing_ones():
     rows = ArraySpec((7,), "int64", (3,))
     values = ArraySpec((7, 5), "float32", (3, 5))

@@ -24,19 +24,16 @@ UNFINISHED = [
 
 @pytest.fixture(scope="module")
 def made(new_folder):
-    """A store that was written without interruption."""
     return make(new_folder())
 
 
 @pytest.fixture(scope="module")
 def whole(made):
-    """Its files."""
     return tree(made)
 
 
 @pytest.fixture(scope="module")
 def begun(new_folder):
-    """A store with four tiles of nine."""
     folder = new_folder()
     with open_store(folder) as store:
         for tile in range(4):

@@ -42,5 +42,4 @@ class Page(HTMLParser):
             self.texts[tag][-1] += data
 
     def all(self, tag: str) -> list[dict[str, Any]]:
-        """Return the attributes of all tags of a kind."""
         return [given for name, given in self.tags if name == tag]

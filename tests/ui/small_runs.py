@@ -27,7 +27,6 @@ SMALL: dict[str, Any] = {
 
 
 def text_file(folder: Path, rows: int = 160) -> Path:
-    """Write texts whose label their words tell, except for every twentieth."""
     random = np.random.default_rng(0)
     lines = ["id,text,label"]
     for row in range(rows):
@@ -42,7 +41,6 @@ def text_file(folder: Path, rows: int = 160) -> Path:
 
 
 def text_run(folder: Path) -> Run:
-    """Return a run of texts."""
     settings = {"hidden": 128, "replicas": 4, "epochs": 15, "learning_rate": 5e-3}
     return start_run(RunConfig(str(text_file(folder)), text="text", label="label", **settings), folder / "text-run")
 
@@ -59,7 +57,6 @@ def report_run(folder: Path) -> Run:
 
 
 def number_file(folder: Path, rows: int = 240) -> Path:
-    """Write rows whose number three columns tell, with a little noise; every twentieth has the number of another."""
     random = np.random.default_rng(0)
     cells = random.uniform(0, 1, (rows, 3))
     true = 100 + 40 * cells[:, 0] - 30 * cells[:, 1] + 10 * np.sin(6 * cells[:, 2]) + random.normal(0, 1, rows)
@@ -73,7 +70,6 @@ def number_file(folder: Path, rows: int = 240) -> Path:
 
 
 def number_run(folder: Path) -> Run:
-    """Return a run of a table whose label is a number."""
     config = RunConfig(str(number_file(folder)), label="y", columns=("a", "b", "c"), **SMALL)
     return start_run(config, folder / "number-run")
 
@@ -122,12 +118,10 @@ def image_folder(folder: Path) -> Path:
 
 
 def image_run(folder: Path) -> Run:
-    """Return a run of small images."""
     return start_run(RunConfig(str(image_folder(folder / "bars")), image_size=8, **SMALL), folder / "image-run")
 
 
 def table_run(folder: Path, **settings: Any) -> Run:
-    """Return a run of a table with numbers, a category, wrong labels, and a column whose name looks like HTML."""
     random = np.random.default_rng(0)
     lines = ["<b>size</b>;color;weight;kind"]
     for row in range(80):
@@ -140,7 +134,6 @@ def table_run(folder: Path, **settings: Any) -> Run:
 
 
 def reviews(rows: int = 60) -> str:
-    """Return a csv of short reviews; every tenth has another label than the true one."""
     random = np.random.default_rng(0)
     praise, blame = "fine lovely warm bright clever".split(), "dull awful cold grim clumsy".split()
     lines = ["text,label,truth"]

@@ -24,7 +24,6 @@ def folder(report_run):
 
 @pytest.fixture(scope="module")
 def command(folder):
-    """A function that calls a command on the run and returns its JSON."""
     app = make_app()
 
     def call(name, *options):
@@ -37,13 +36,11 @@ def command(folder):
 
 @pytest.fixture(scope="module")
 def report(command):
-    """What report.json says, written by the command."""
     return json.loads(Path(command("report")["data"]).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def page(folder):
-    """A client of the live page."""
     with TestClient(make_server(open_run(folder)), base_url=ADDRESS) as client:
         until_ready(client)
         yield client

@@ -22,23 +22,18 @@ class Classifier(nn.Module):
         self.head = nn.Linear(64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return class scores."""
         return self.head(self.hidden(x))
 
     def embed(self, x: Tensor) -> Tensor:
-        """Return features."""
         return self.hidden(x)
 
 
 class Stream(IterableDataset[tuple[Tensor, Tensor]]):
-    """Rows that come one after the other."""
-
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         yield torch.zeros(4), torch.tensor(0)
 
 
 def train(folder: Path) -> turnover.Influence:
-    """Wrap, train, save, load and ask."""
     rows = TensorDataset(torch.randn(8, 4), torch.zeros(8, dtype=torch.int64))
     data = assert_type(turnover.with_instance_ids(rows), InstanceIdDataset)
     assert_type(turnover.with_instance_ids([("a", 0)]), InstanceIdDataset)
@@ -59,7 +54,6 @@ def train(folder: Path) -> turnover.Influence:
 
 
 def ask(influence: turnover.Influence, queries: tuple[Tensor, Tensor]) -> list[int]:
-    """Return the ids of the most harmful rows."""
     scores = assert_type(influence.pairwise(queries), turnover.Scores)
     assert_type(influence.out_of_sample(), OutOfSample)
     low, high = scores.interval()

@@ -13,8 +13,6 @@ BLOCKS, WIDTH, CLASSES = 2, 32, 3
 
 
 class TorchClassifier(nn.Module):
-    """nn.TransformerEncoder between an embedding and an output layer."""
-
     def __init__(self, batch_first: bool = True) -> None:
         super().__init__()
         layer = nn.TransformerEncoderLayer(WIDTH, 2, 64, batch_first=batch_first)
@@ -55,7 +53,6 @@ def _built(family: str, seed: int) -> nn.Module:
 
 
 def make(family: str, seed: int = 0) -> nn.Module:
-    """Return a model of a family with random weights, in eval mode; built once, then copied."""
     model = copy.deepcopy(_built(family, seed))
     torch.manual_seed(seed)
     return model
@@ -75,13 +72,11 @@ def inputs_of(family: str, rows: int = 5) -> dict[str, Tensor]:
 
 
 def batch_of(family: str, rows: int = 5) -> dict[str, Tensor]:
-    """Return a training batch with ids."""
     labels = torch.arange(rows) % CLASSES
     return {**inputs_of(family, rows), "labels": labels, "instance_id": torch.arange(100, 100 + rows)}
 
 
 def logits(model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-    """Return the class scores of a model of any family."""
     outputs = model(**inputs)
     return getattr(outputs, "logits", outputs)
 

@@ -16,12 +16,10 @@ ADAM = partial(torch.optim.Adam, lr=0.01)
 
 
 def mlp(bias: bool = True) -> nn.Sequential:
-    """Return a network with two hidden layers; its sites are meant to be at "1" and "3"."""
     return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3, bias=bias))
 
 
 def train(model: nn.Module, batches: Iterable[Any], optimizer: Callable[..., torch.optim.Optimizer] = SGD) -> nn.Module:
-    """Take one step on each batch with ids, (x, y, ids) or a dict, in the mode that the model has; return the model."""
     descent = optimizer([parameter for parameter in model.parameters() if parameter.requires_grad])
     for batch in batches:
         rows = open_batch(batch)

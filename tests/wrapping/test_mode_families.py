@@ -15,7 +15,6 @@ SIZES = {"vocab_size": 50, "num_labels": 3, "pad_token_id": 0, "bos_token_id": 0
 
 
 def causal(family):
-    """A classifier of a causal family, whose output layer has no bias."""
     transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
     torch.manual_seed(0)
     if family == "gpt2":

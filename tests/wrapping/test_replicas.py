@@ -50,7 +50,6 @@ def batches(shape, steps=6, rows=10):
 
 
 def apart(model):
-    """Return the replicas as models that share nothing."""
     return [copy.deepcopy(one) for one in replica_models(model)]
 
 

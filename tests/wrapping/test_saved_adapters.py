@@ -77,7 +77,6 @@ def test_sites_named_beside_adapters_come_back(tmp_path):
 
 @pytest.fixture(scope="module")
 def saved_bert(tmp_path_factory):
-    """A trained model and its folder, for tests that change neither."""
     model = trained("bert")
     return model, turnover.save(model, tmp_path_factory.mktemp("bert"))
 

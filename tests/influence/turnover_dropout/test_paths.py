@@ -19,13 +19,11 @@ def large_jobs():
 
 
 def queries():
-    """Return four queries of the MLP."""
     torch.manual_seed(1)
     return torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
 
 
 def bert():
-    """Return a small Hugging Face BERT with masked adapters, and queries for it."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     base = BertForSequenceClassification(BertConfig(**sizes, vocab_size=50, num_labels=3))

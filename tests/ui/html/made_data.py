@@ -40,13 +40,11 @@ LABELS = ("negative", "positive")
 
 
 def named(row: int, label: str | None = None) -> dict[str, Any]:
-    """Return what a finding knows of a row."""
     about = {"name": f"line {row + 2}", "label": label or LABELS[row % 2], "group": None, "rows": 1}
     return {"id": row, "position": row, "row": row, **about}
 
 
 def label_error(row: int, **changed: Any) -> LabelError:
-    """Return a likely label error."""
     held_out = {"held_out_label": LABELS[1 - row % 2], "held_out_probability": 0.9, "label_quality": 0.1}
     held_out |= {"p_wrong": 0.9, "likely_label_error": True}
     about = {"confident": True, "self_influence": 0.1, "stderr": 0.02, "duplicates": (), "duplicates_disagree": False}
@@ -178,7 +176,6 @@ def made_findings(rows: int = 40) -> Findings:
 
 
 def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) -> ReportData:
-    """Return a report on rows of a kind."""
     return ReportData(
         overview={
             "title": "reviews.csv",

@@ -36,20 +36,16 @@ SAME = (
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended and what it said."""
-
     code: int
     out: str
     err: str
 
     @property
     def data(self) -> dict[str, Any]:
-        """Return what it printed as JSON; fails if anything else was printed there."""
         return json.loads(self.out)
 
     @property
     def words(self) -> str:
-        """Return everything it said on standard output, without line breaks."""
         return " ".join(self.out.split())
 
 
@@ -57,7 +53,6 @@ Turnover = Callable[..., Said]
 
 
 def call_turnover(*arguments: object) -> Said:
-    """Call the command line in this process and folder."""
     # Wide, so that sentences are not broken within what a test looks for.
     env = {"COLUMNS": "200", "LINES": "50", "NO_COLOR": "1", "TERM": "xterm"}
     done = CliRunner().invoke(make_app(), [str(argument) for argument in arguments], env=env)
@@ -66,13 +61,11 @@ def call_turnover(*arguments: object) -> Said:
 
 @pytest.fixture
 def turnover_(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Turnover:
-    """Call the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return call_turnover
 
 
 def rejected(said: Said, *parts: str) -> None:
-    """Check that a command was rejected with a message that has these parts."""
     assert said.code == 2, said.out + said.err
     assert "Traceback" not in said.err
     assert said.out == ""
@@ -83,8 +76,6 @@ def rejected(said: Said, *parts: str) -> None:
 
 
 class _Runs(dict[str, Path]):
-    """Folders of finished runs by kind, each made when it is first asked for."""
-
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
 
@@ -112,5 +103,4 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Said]:
 
 @pytest.fixture(scope="session")
 def text_run(finished: tuple[Path, Said]) -> Path:
-    """The folder of a finished run on texts."""
     return finished[0] / "RUN"

@@ -13,8 +13,6 @@ from turnover.ui.terminal.command import Terminal, command, own_name, resumable
 
 
 def ending(error: BaseException | None, **options: bool) -> int:
-    """Return the exit code of a command in which this happens."""
-
     def fails(terminal: Terminal) -> None:
         if error is not None:
             raise error
@@ -80,7 +78,6 @@ def test_json_has_null_for_what_is_no_number(capsys):
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """A program in a folder that is not on the path, called by it."""
     file = tmp_path / ".venv" / "bin" / "turnover"
     file.parent.mkdir(parents=True)
     file.write_text("#!/bin/sh\n")

@@ -9,7 +9,6 @@ from turnover.ui.terminal.command import Bars
 
 
 def said_of(*steps, terminal):
-    """Return what is said of steps, given as (stage, done, total, note)."""
     heard = io.StringIO()
     with Bars(Console(file=heard, force_terminal=terminal, width=200, color_system=None)) as watch:
         for step in steps:

@@ -19,7 +19,6 @@ ADDRESS = "http://127.0.0.1:8000"
 
 
 def until_ready(client: Any) -> None:
-    """Wait until the model can be asked."""
     ends = time.monotonic() + 60
     while client.get("/api/state").json()["state"] == "warming up":
         assert time.monotonic() < ends
@@ -28,7 +27,6 @@ def until_ready(client: Any) -> None:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestClient]]:
-    """A function that serves a run by its name, by a server of its own, and returns a client."""
     with ExitStack() as stack:
 
         def serve(name: str, *, ready: bool = True, **options: Any) -> TestClient:

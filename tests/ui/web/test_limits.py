@@ -10,7 +10,6 @@ from turnover.ui.web.security import UPLOAD_BYTES, BodyLimits
 
 
 def _read(path: str, messages: list[dict[str, Any]], *, length: int | None = None, pause: float = 0.0) -> bytes:
-    """Return the body that an app reads through the limits."""
     found = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

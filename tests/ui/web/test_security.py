@@ -12,14 +12,12 @@ TOKEN = "a-token-that-is-long-enough"
 
 @pytest.fixture(scope="module")
 def signed_out(text_run):
-    """A client of a server that needs a token; its model is not waited for."""
     with TestClient(make_app(text_run, token=TOKEN, hosts=None), base_url=ADDRESS) as client:
         yield client
 
 
 @pytest.fixture
 def guarded(signed_out):
-    """The same without cookies."""
     signed_out.cookies.clear()
     return signed_out
 

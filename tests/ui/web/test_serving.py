@@ -13,7 +13,6 @@ from turnover.ui.web.serving import open_server
 
 
 def _asked(address: str, path: str):
-    """Return the answer of a real server."""
     return urllib.request.urlopen(f"{address.rstrip('/')}/{path}")
 
 

@@ -24,8 +24,6 @@ def cnn() -> nn.Sequential:
 
 
 class Branchy(nn.Module):
-    """Its forward pass cannot be traced as a whole, but its block can."""
-
     def __init__(self):
         super().__init__()
         self.block = nn.Sequential(nn.Linear(4, 8), nn.Sigmoid(), nn.Linear(8, 4))
