@@ -55,7 +55,7 @@ def test_a_tile_of_nothing_but_the_fill_value_has_a_file_too(new_folder, part):
     spec, folder = ArraySpec((2,), part.dtype.name, (2,)), new_folder()
     with open_store(folder, {"values": spec}) as store:
         store.write(0, {"values": part})
-    assert (folder / "arrays/values/c/0").stat().st_size == spec.file_bytes
+    assert (folder / "arrays/values/c.0").stat().st_size == spec.file_bytes
 
 
 @pytest.mark.parametrize(

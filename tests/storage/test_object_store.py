@@ -129,8 +129,8 @@ def test_of_two_that_create_an_object_one_succeeds(bucket):
 def test_a_damaged_object_is_computed_again(bucket):
     url = f"{bucket}/damaged"
     make(url, SHORT)
-    open_folder(url).write("arrays/values/c/1/0", b"short")
-    with pytest.raises(StoreError, match=r"missing or damaged: 'arrays/values/c/1/0'"):
+    open_folder(url).write("arrays/values/c.1.0", b"short")
+    with pytest.raises(StoreError, match=r"missing or damaged: 'arrays/values/c.1.0'"):
         TileStore.open_for_reading(url)
     with open_store(url, SHORT) as store:
         assert len(store.pending()) == 1

@@ -49,11 +49,11 @@ def test_a_damaged_tile_of_an_unfinished_store_is_merely_not_done(tmp_path):
     with open_store(tmp_path) as store:
         store.write(0, parts_of(0))
         store.write(1, parts_of(1))
-    (tmp_path / "arrays/values/c/0/0").unlink()
+    (tmp_path / "arrays/values/c.0.0").unlink()
     assert TileStore.open_for_reading(tmp_path).done == [1]
 
 
-@pytest.mark.parametrize("name", ["values/c/0/1", "counts/c/2/2", "offset/c/0", "scalar/c"])
+@pytest.mark.parametrize("name", ["values/c.0.1", "counts/c.2.2", "offset/c.0", "scalar/c"])
 def test_missing_and_truncated_tiles_are_found_on_opening(tmp_path, name):
     file = make(tmp_path) / "arrays" / name
     file.write_bytes(file.read_bytes()[:-1])
@@ -64,7 +64,7 @@ def test_missing_and_truncated_tiles_are_found_on_opening(tmp_path, name):
         TileStore.open_for_reading(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["values/c/0/1", "offset/c/0", "scalar/c"])
+@pytest.mark.parametrize("name", ["values/c.0.1", "offset/c.0", "scalar/c"])
 def test_flipped_bytes_are_found_on_reading(tmp_path, name):
     file = make(tmp_path) / "arrays" / name
     data = bytearray(file.read_bytes())
@@ -80,11 +80,11 @@ def test_flipped_bytes_are_found_on_reading(tmp_path, name):
 
 def test_a_tile_in_the_place_of_another_is_found(tmp_path):
     make(tmp_path)
-    (tmp_path / "arrays/values/c/0/0").write_bytes((tmp_path / "arrays/values/c/1/1").read_bytes())
+    (tmp_path / "arrays/values/c.0.0").write_bytes((tmp_path / "arrays/values/c.1.1").read_bytes())
     stored = TileStore.open_for_reading(tmp_path)
-    with pytest.raises(StoreDamagedError, match="arrays/values/c/0/0"):
+    with pytest.raises(StoreDamagedError, match=r"arrays/values/c\.0\.0"):
         stored.read("values")
-    with pytest.raises(ValueError, match=r"c/0/0 .*checksum"):
+    with pytest.raises(ValueError, match=r"c\.0\.0 .*checksum"):
         stored.array("values")[0]
 
 

@@ -58,7 +58,7 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
     make_folder(target.parent, sync=sync)
     is_new = not target.exists()
     # Of its own for every thread, process and machine, so that none writes into another one's file.
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")  # see `is_part`
     try:
         with part.open("wb") as file:
             yield file
@@ -73,6 +73,11 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
         raise
     if sync and is_new:  # else a power failure brings back the file that was there, whole
         _sync_folder(target.parent)
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a file is one that `atomic_file` was writing, by its name: a killed writer leaves it behind."""
+    return name.startswith(".") and name.endswith(".part")
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, sync: bool = False) -> None:

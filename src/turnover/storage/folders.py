@@ -29,6 +29,7 @@ from .files import (
     FolderLock,
     about_writer,
     atomic_file,
+    is_part,
     is_path,
     locked_by,
     make_folder,
@@ -136,7 +137,7 @@ class Folder:
     def remove_parts(self) -> None:
         """Remove what writers left behind that were killed."""
         for name in self.sizes(""):
-            if name.rpartition("/")[2].startswith(".") and name.endswith(".part"):
+            if is_part(name.rpartition("/")[2]):
                 self.remove(name)
 
     def lock(self) -> "FolderLock | Lease":

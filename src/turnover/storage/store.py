@@ -1,24 +1,23 @@
 """A store: arrays cut into tiles; make or resume a folder, write tiles in any order, finish; read it lazily or whole.
 
-The format of arrays is zarr 3: chunks are tiles of little-endian numbers without compression (scores hardly compress,
-and compressors change) and a crc32c. That cannot tell a damaged tile from one of another store, or from another place,
-so that `tiles.json` has the SHA-256 of every tile that is done.
+The format of arrays is zarr 3: chunks are tiles of little-endian numbers without compression, as scores hardly compress
+and compressors change. `tiles.json` has the SHA-256 of every tile that is done.
 """
 
 import math
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
 from turnover.errors import MissingExtraError, StoreDamagedError, StoreError
 
-from .files import LOCK_FILES, FolderLock, check_memory, disk_errors, readable, sha256_of
+from .files import LOCK_FILES, FolderLock, check_memory, disk_errors, is_part, readable, sha256_of
 from .folders import Folder, Lease, open_folder
 from .records import Json, differences, from_record, parse, plain, to_record
 
@@ -32,7 +31,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(),
 )
-_CRC_BYTES = 4
 _MOST_DIMENSIONS = 32  # NumPy's arrays have no more
 _LISTED = 20
 # What a record of other values than ours fails with, where it is taken apart.
@@ -86,8 +84,13 @@ class ArraySpec:
 
     @property
     def file_bytes(self) -> int:
-        """The size of a tile's file; zarr fills the tiles at the edges up to full size."""
-        return math.prod(self.tile) * np.dtype(self.dtype).itemsize + _CRC_BYTES
+        """The size of a tile's file; the tiles at the edges are filled up to full size."""
+        return math.prod(self.tile) * np.dtype(self.dtype).itemsize
+
+    @property
+    def fill(self) -> float:
+        """What an array shows where nothing is written yet."""
+        return {"b": False, "f": math.nan}.get(np.dtype(self.dtype).kind, 0)
 
     def region(self, tile: int) -> tuple[slice, ...]:
         """Return where a tile lies in the array."""
@@ -102,7 +105,7 @@ class ArraySpec:
 
     def key(self, tile: int) -> str:
         """Return the path of a tile's file below its array's folder."""
-        return "/".join(["c", *map(str, self._place(tile))])
+        return ".".join(["c", *map(str, self._place(tile))])
 
     def _place(self, tile: int) -> tuple[int, ...]:
         if not 0 <= tile < self.tiles:
@@ -137,49 +140,39 @@ def _require_zarr() -> None:
         raise MissingExtraError(f"storing results needs zarr 3, found {zarr.__version__}: {install} --upgrade.")
 
 
-def _in_memory(shape: tuple[int, ...], spec: ArraySpec) -> tuple["zarr.Array[Any]", dict[str, Any]]:
-    """Return a new array of zarr, and its files by name: a disk is written to by us, who wait for it."""
+def _description(spec: ArraySpec | None) -> bytes:
+    """Return the file that makes an array readable for anyone with zarr, or the group of all arrays."""
     import zarr
     from zarr.storage import MemoryStore
 
     files: dict[str, Any] = {}
-    fill: Any = {"b": False, "f": math.nan}.get(np.dtype(spec.dtype).kind, 0)
-    array = cast("Any", zarr).create_array(
-        MemoryStore(files),
-        shape=shape,
-        chunks=spec.tile,
-        dtype=spec.dtype,
-        fill_value=fill,  # what an array shows where nothing is written yet
-        filters=None,
-        serializer={"name": "bytes", "configuration": {"endian": "little"}},
-        compressors=[{"name": "crc32c"}],
-        chunk_key_encoding={"name": "default", "separator": "/"},
-        # A tile that holds nothing but the fill value must have its file too, or it would look missing.
-        config={"write_empty_chunks": True},
-    )
-    return array, files
-
-
-def _description(spec: ArraySpec) -> bytes:
-    return _in_memory(spec.shape, spec)[1][_DESCRIPTION].to_bytes()
+    if spec is None:
+        cast("Any", zarr).create_group(MemoryStore(files), zarr_format=3)
+    else:
+        cast("Any", zarr).create_array(
+            MemoryStore(files),
+            shape=spec.shape,
+            chunks=spec.tile,
+            dtype=spec.dtype,
+            fill_value=spec.fill,
+            filters=None,
+            serializer={"name": "bytes", "configuration": {"endian": "little"}},
+            compressors=None,
+            # All tiles of an array in one folder: each new folder would have to be waited for.
+            chunk_key_encoding={"name": "default", "separator": "."},
+        )
+    return files[_DESCRIPTION].to_bytes()
 
 
 def _descriptions(arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
-    """Return the files that make the arrays readable for anyone with zarr."""
-    import zarr
-    from zarr.storage import MemoryStore
-
-    files: dict[str, Any] = {}
-    cast("Any", zarr).create_group(MemoryStore(files), zarr_format=3)
-    group = {f"{_ARRAYS}/{_DESCRIPTION}": files[_DESCRIPTION].to_bytes()}
-    return group | {f"{_ARRAYS}/{name}/{_DESCRIPTION}": _description(spec) for name, spec in arrays.items()}
+    files = {f"{_ARRAYS}/{name}/{_DESCRIPTION}": _description(spec) for name, spec in arrays.items()}
+    return {f"{_ARRAYS}/{_DESCRIPTION}": _description(None), **files}
 
 
 def _write_tile(folder: Folder, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
-    # The part of a tile at an edge is filled up to a full tile.
-    array, files = _in_memory(spec.tile, spec)
-    array[tuple(slice(size) for size in part.shape)] = part
-    data: bytes = files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
+    whole = np.full(spec.tile, spec.fill, np.dtype(spec.dtype).newbyteorder("<"))
+    whole[tuple(slice(size) for size in part.shape)] = part
+    data = whole.tobytes()
     folder.write(_file(name, spec, tile), data)
     # Of the bytes that were meant, not of those that are found on the disk.
     return sha256_of(data)
@@ -226,112 +219,90 @@ def _specs_to_json(arrays: Mapping[str, ArraySpec]) -> dict[str, Any]:
 
 
 def _specs_from_json(content: Mapping[str, Any]) -> dict[str, ArraySpec]:
-    for name in content:
-        _check_name(name)
-    return {
+    arrays = {
         name: ArraySpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["tile"])) for name, entry in content.items()
     }
+    _check_names(arrays)
+    return arrays
 
 
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise StoreError(f"the name of an array must be letters, digits and _, with no digit first, got {name!r}.")
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise StoreError(f"the name of an array must be letters, digits and _, with no digit first, got {name!r}.")
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    """What a folder was made for: the identity of its content and the geometry of its tiled arrays."""
-
-    identity: dict[str, Any]
-    arrays: dict[str, ArraySpec]
-
-    def __post_init__(self) -> None:
-        for name in self.arrays:
-            _check_name(name)
-        tiles_of(self.arrays)
-
-    @classmethod
-    def read(cls, folder: Folder) -> "_Manifest | None":
-        """Return what is in a folder, None where it is missing or empty; reject anything else."""
-        folder.check()
-        raw = parse(folder.read(_MANIFEST) or b"")
-        # Before the checksum: another format may compute that in another way.
-        if raw is not None and isinstance(raw.get("format"), int) and raw["format"] != _FORMAT:
-            raise StoreError(
-                f"the store {str(folder)!r} has format {raw['format']}; this version of turnover reads and writes "
-                f"format {_FORMAT}. Use the version that made it, or give another folder."
-            )
-        stored = _record(
-            folder,
-            _MANIFEST,
-            "Nobody can tell what the folder was made for: give another folder, or delete this one.",
-            lambda content: cls(plain(content["identity"], where="identity"), _specs_from_json(content["arrays"])),
+def _read_manifest(folder: Folder) -> tuple[dict[str, Any], dict[str, ArraySpec]] | None:
+    """Return identity and tiled arrays of a store, None where it is missing or empty; reject anything else."""
+    folder.check()
+    raw = parse(folder.read(_MANIFEST) or b"")
+    # Before the checksum: another format may compute that in another way.
+    if raw is not None and isinstance(raw.get("format"), int) and raw["format"] != _FORMAT:
+        raise StoreError(
+            f"the store {str(folder)!r} has format {raw['format']}; this version of turnover reads and writes "
+            f"format {_FORMAT}. Use the version that made it, or give another folder."
         )
-        if stored is None:
-            # A writer that was killed before its manifest was there leaves locks and parts.
-            ours = {name for name in folder.names() if name.startswith(".") and name.endswith(".part")}
-            foreign = [name for name in folder.names() if name not in {*ours, *LOCK_FILES}]
-            if foreign:
-                shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
-                raise StoreError(
-                    f"{str(folder)!r} must be empty or a store of turnover, but holds {shown}. Give a new or an empty "
-                    "folder."
-                )
-        return stored
 
-    def write(self, folder: Folder) -> None:
-        content = {"format": _FORMAT, "identity": self.identity, "arrays": _specs_to_json(self.arrays)}
-        folder.write(_MANIFEST, to_record(content, indent=2))
+    def build(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, ArraySpec]]:
+        arrays = _specs_from_json(content["arrays"])
+        tiles_of(arrays)
+        return dict(content["identity"]), arrays
 
-    def is_in(self, folder: Folder) -> bool:
-        """Tell whether a folder was made for this; raise an error that names every difference to anything else."""
-        stored = _Manifest.read(folder)
-        if stored is None:
-            return False
-        lines = differences(stored.identity, self.identity)
-        lines += differences(_specs_to_json(stored.arrays), _specs_to_json(self.arrays), where="arrays")
-        if lines:
-            shown = "".join(f"\n  {line}" for line in lines[:_LISTED])
-            if len(lines) > _LISTED:
-                shown += f"\n  and {len(lines) - _LISTED} more"
+    cure = "Nobody can tell what the folder was made for: give another folder, or delete this one."
+    stored = _record(folder, _MANIFEST, cure, build)
+    if stored is None:
+        # A writer that was killed before its manifest was there leaves locks and parts.
+        foreign = [name for name in folder.names() if name not in LOCK_FILES and not is_part(name)]
+        if foreign:
+            shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
             raise StoreError(
-                f"the folder {str(folder)!r} holds results of something else:{shown}\n"
-                "Choose another folder, or run again what this one was made for."
+                f"{str(folder)!r} must be empty or a store of turnover, but holds {shown}. Give a new or an empty "
+                "folder."
             )
-        return True
+    return stored
 
 
-@dataclass(frozen=True)
-class _Progress:
+def _is_made_for(folder: Folder, identity: dict[str, Any], arrays: Mapping[str, ArraySpec]) -> bool:
+    """Tell whether a store is there, made for this; raise an error that names every difference to anything else."""
+    stored = _read_manifest(folder)
+    if stored is None:
+        return False
+    lines = differences(stored[0], identity)
+    lines += differences(_specs_to_json(stored[1]), _specs_to_json(arrays), where="arrays")
+    if lines:
+        more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+        shown = "".join(f"\n  {line}" for line in lines[:_LISTED] + more)
+        raise StoreError(
+            f"the folder {str(folder)!r} holds results of something else:{shown}\n"
+            "Choose another folder, or run again what this one was made for."
+        )
+    return True
+
+
+class _Progress(NamedTuple):
     """Which tiles are done; when all are, attributes and whole arrays too."""
 
-    tiles: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
-    """Tile -> array -> checksum of the tile's file."""
+    tiles: dict[int, dict[str, str]]  # tile -> array -> SHA-256 of the tile's file
     complete: bool = False
-    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
-    whole: dict[str, ArraySpec] = field(default_factory=dict[str, ArraySpec])
-    checksums: dict[str, str] = field(default_factory=dict[str, str])  # of whole arrays that have a tile
+    attributes: Mapping[str, Any] = MappingProxyType({})
+    whole: Mapping[str, ArraySpec] = MappingProxyType({})
+    checksums: Mapping[str, str] = MappingProxyType({})  # of whole arrays that have a tile
 
     @classmethod
     def read(cls, folder: Folder) -> "_Progress":
-        return _record(folder, _PROGRESS, _AGAIN, cls._of) or cls()
+        def build(content: dict[str, Any]) -> _Progress:
+            whole, checksums = _specs_from_json(content["whole"]), dict(content["checksums"])
+            if checksums.keys() != {name for name, spec in whole.items() if spec.tiles == 1}:
+                raise ValueError("whole arrays and their checksums do not fit")
+            tiles = {int(tile): dict(sums) for tile, sums in content["tiles"].items()}
+            return cls(tiles, bool(content["complete"]), dict(content["attributes"]), whole, checksums)
 
-    @classmethod
-    def _of(cls, content: Mapping[str, Any]) -> "_Progress":
-        whole = _specs_from_json(content["whole"])
-        if any(spec.tiles > 1 for spec in whole.values()):
-            raise ValueError("an array in one piece has several")
-        checksums = {name: content["whole"][name]["sha256"] for name, spec in whole.items() if spec.tiles}
-        tiles = {int(tile): dict(sums) for tile, sums in content["tiles"].items()}
-        return cls(tiles, bool(content["complete"]), dict(content["attributes"]), whole, checksums)
+        return _record(folder, _PROGRESS, _AGAIN, build) or cls({})
 
     def write(self, folder: Folder) -> None:
-        whole = {
-            name: {**spec, "sha256": self.checksums.get(name)} for name, spec in _specs_to_json(self.whole).items()
-        }
         tiles = {str(tile): self.tiles[tile] for tile in sorted(self.tiles)}
-        content = {"complete": self.complete, "attributes": self.attributes, "tiles": tiles, "whole": whole}
-        folder.write(_PROGRESS, to_record(content))
+        whole, given = _specs_to_json(self.whole), {"attributes": dict(self.attributes), "complete": self.complete}
+        folder.write(_PROGRESS, to_record({**given, "tiles": tiles, "whole": whole, "checksums": dict(self.checksums)}))
 
 
 class StoredArrays:
@@ -344,15 +315,15 @@ class StoredArrays:
         _require_zarr()
         self.folder = open_folder(folder)
         with disk_errors(self.folder, to="read"):
-            manifest = _Manifest.read(self.folder)
+            manifest = _read_manifest(self.folder)
             if manifest is None:
                 raise StoreError(f"there is no store at {str(self.folder)!r}. Give a folder of stored results.")
+            self.identity, tiled = manifest
             self._progress = _Progress.read(self.folder)
-            self.identity, self.attributes = manifest.identity, self._progress.attributes
-            self.complete = self._progress.complete
-            self.arrays = {**manifest.arrays, **self._progress.whole}
-            self.tiles = tiles_of(manifest.arrays)
-            self.done: list[int] = self._done(manifest)
+            self.complete, self.attributes = self._progress.complete, dict(self._progress.attributes)
+            self.arrays = {**tiled, **self._progress.whole}
+            self.tiles = tiles_of(tiled)
+            self.done: list[int] = self._done(tiled)
 
     def array(self, name: str) -> "zarr.Array[Any]":
         """Return an array that is read as it is indexed; the SHA-256 of each tile that it touches is verified.
@@ -366,7 +337,7 @@ class StoredArrays:
             raise StoreError(f"{str(self.folder)!r} has no array {name!r}; it has {known}.")
         spec = self.arrays[name]
         if name in self._progress.whole:
-            checksums = {spec.key(0): checksum for one, checksum in self._progress.checksums.items() if one == name}
+            checksums = {spec.key(0): self._progress.checksums[name]} if spec.tiles else {}
         else:
             checksums = {spec.key(tile): self._progress.tiles[tile][name] for tile in self.done}
         with disk_errors(self.folder, to="read"):
@@ -394,7 +365,7 @@ class StoredArrays:
                 raise self._damaged([_file(name, spec, tile)]) from error
         return result
 
-    def _done(self, manifest: _Manifest) -> list[int]:
+    def _done(self, tiled: Mapping[str, ArraySpec]) -> list[int]:
         """Return the tiles that are there in full size: zarr would show a missing one as NaN or 0."""
         sizes, bad, done = self.folder.sizes(_ARRAYS), list[str](), list[int]()
         tiles, whole = self._progress.tiles, self._progress.whole
@@ -402,14 +373,16 @@ class StoredArrays:
             raise StoreDamagedError(
                 f"in {str(self.folder)!r} {len(tiles)} of {self.tiles} tiles have a checksum", cure=_AGAIN
             )
-        known = manifest.arrays.keys()
-        for tile in sorted(tile for tile, sums in tiles.items() if tile < self.tiles and sums.keys() == known):
-            files = {_file(name, spec, tile): spec.file_bytes for name, spec in manifest.arrays.items()}
-            wrong = [file for file, size in files.items() if sizes.get(file) != size]
+
+        def damaged(arrays: Mapping[str, ArraySpec], tile: int) -> list[str]:
+            files = {_file(name, spec, tile): spec.file_bytes for name, spec in arrays.items()}
+            return [file for file, size in files.items() if sizes.get(file) != size]
+
+        for tile in sorted(tile for tile, sums in tiles.items() if tile < self.tiles and sums.keys() == tiled.keys()):
+            wrong = damaged(tiled, tile)
             bad += wrong
             done += [] if wrong else [tile]
-        files = {_file(name, whole[name], 0): whole[name].file_bytes for name in self._progress.checksums}
-        bad += [file for file, size in files.items() if sizes.get(file) != size]
+        bad += damaged({name: whole[name] for name in self._progress.checksums}, 0)
         # In an unfinished store such a tile is merely not done.
         if self.complete and (bad or len(done) < self.tiles):
             raise self._damaged(bad)
@@ -441,18 +414,16 @@ class TileWriter:
                     f"tile {tile} of {name!r} must be {spec.dtype} of shape {needed}, "
                     f"got {part.dtype} of shape {part.shape}."
                 )
-        with disk_errors(self.folder, needs=lambda: self.needs(len(_Progress.read(self.folder).tiles))):
+        with disk_errors(self.folder, needs=lambda: _missing(self.folder, self.arrays)[1]):
             return {name: _write_tile(self.folder, name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
 
-    def missing(self, done: int) -> int:
-        """Return how many bytes are still to be written where so many tiles are done."""
-        return (tiles_of(self.arrays) - done) * sum(spec.file_bytes for spec in self.arrays.values())
 
-    def needs(self, done: int) -> str:
-        """Return how much room is missing on a full disk, and what is kept, in words."""
-        free, room = self.folder.room(), self.missing(done)
-        rest = f"{readable(room)} are still to be written and " if room else ""
-        return f": {rest}{readable(free or 0)} are free; the {done} tiles that are done are kept"
+def _missing(folder: Folder, arrays: Mapping[str, ArraySpec]) -> tuple[int, str]:
+    """Return how many bytes are still to be written; and that, what is free and what is kept, in words."""
+    done, free = len(_Progress.read(folder).tiles), folder.room()
+    size = (tiles_of(arrays) - done) * sum(spec.file_bytes for spec in arrays.values())
+    rest = f"{readable(size)} are still to be written and " if size else ""
+    return size, f": {rest}{readable(free or 0)} are free; the {done} tiles that are done are kept"
 
 
 class TileStore:
@@ -477,22 +448,24 @@ class TileStore:
         anything is touched. All arrays are cut into the same grid.
         """
         _require_zarr()
-        given = _Manifest(plain(identity, where="identity"), dict(arrays))
+        content, specs = plain(identity, where="identity"), dict(arrays)
+        _check_names(specs)
+        tiles_of(specs)
         place = open_folder(folder)
         with disk_errors(place):
             # Once before anything is touched, and once more when no other writer can come in between.
-            given.is_in(place)
+            _is_made_for(place, content, specs)
             place.make()
             lock = place.lock()
             try:
-                if not given.is_in(place):
-                    given.write(place)
-                store = cls(place, given.arrays, lock)
-                free, done = place.room(), store.tiles - len(store.pending())
-                if free is not None and store.writer.missing(done) > free:  # now, and not after hours of work
+                if not _is_made_for(place, content, specs):
+                    manifest = {"format": _FORMAT, "identity": content, "arrays": _specs_to_json(specs)}
+                    place.write(_MANIFEST, to_record(manifest, indent=2))
+                store = cls(place, specs, lock)
+                free, (size, needs) = place.room(), _missing(place, specs)
+                if free is not None and not store.complete and size > free:  # now, and not after hours of work
                     raise StoreError(
-                        f"there is no room for {str(place)!r}{store.writer.needs(done)}. Make room and run the same "
-                        "call again."
+                        f"there is no room for {str(place)!r}{needs}. Make room and run the same call again."
                     )
             except BaseException:
                 lock.release()
@@ -509,8 +482,8 @@ class TileStore:
         """Return what a store was made for; None: there is none in the folder."""
         path = open_folder(folder)
         with disk_errors(path, to="read"):
-            manifest = _Manifest.read(path)
-        return None if manifest is None else manifest.identity
+            manifest = _read_manifest(path)
+        return None if manifest is None else manifest[0]
 
     @property
     def complete(self) -> bool:
@@ -540,9 +513,7 @@ class TileStore:
         with self._one_at_a_time:
             self._check_open(for_tiles=True)
             tiles = {**self._progress.tiles, tile: dict(checksums)}
-            with self._room_errors():
-                _Progress(tiles).write(self.folder)
-            self._progress = _Progress(tiles)
+            self._write_progress(_Progress(tiles))
 
     def finish(self, attributes: Mapping[str, Json], *, whole: Mapping[str, np.ndarray] | None = None) -> None:
         """Add attributes and small whole arrays, which are known only at the end, and mark the store complete."""
@@ -555,8 +526,8 @@ class TileStore:
                     f"the first is {pending[0]}. Write them first."
                 )
             content, extra = plain(attributes, where="attributes"), dict(whole or {})
+            _check_names(extra)
             for name, array in extra.items():
-                _check_name(name)
                 if name in self.arrays:
                     raise StoreError(
                         f"array {name!r} is written tile by tile and cannot be given whole. Use another name."
@@ -566,7 +537,7 @@ class TileStore:
                         f"array {name!r} must have native byte order, got {array.dtype.str}. Use .astype first."
                     )
             specs = {name: ArraySpec.whole(array) for name, array in extra.items()}
-            with self._room_errors():
+            with disk_errors(self.folder, needs=lambda: _missing(self.folder, self.arrays)[1]):
                 for file, data in _descriptions(specs).items():
                     self.folder.write(file, data)
                 checksums = {
@@ -574,9 +545,7 @@ class TileStore:
                     for name, spec in specs.items()
                     if spec.tiles
                 }
-                end = _Progress(self._progress.tiles, True, content, specs, checksums)
-                end.write(self.folder)
-            self._progress = end
+            self._write_progress(_Progress(self._progress.tiles, True, content, specs, checksums))
 
     def close(self) -> None:
         """Release the folder for other writers."""
@@ -594,7 +563,8 @@ class TileStore:
         try:
             found = _Progress.read(folder)
         except StoreDamagedError:
-            found = _Progress()
+            folder.remove(_PROGRESS)
+            found = _Progress({})
         tiles = {
             tile: sums
             for tile, sums in found.tiles.items()
@@ -616,8 +586,10 @@ class TileStore:
             if folder.read(file) != data:
                 folder.write(file, data)
 
-    def _room_errors(self) -> AbstractContextManager[None]:
-        return disk_errors(self.folder, needs=lambda: self.writer.needs(len(self._progress.tiles)))
+    def _write_progress(self, progress: _Progress) -> None:
+        with disk_errors(self.folder, needs=lambda: _missing(self.folder, self.arrays)[1]):
+            progress.write(self.folder)
+        self._progress = progress
 
     def _holds(self, name: str, checksum: str | None) -> bool:
         """Tell whether a file is there, readable, and has this checksum."""
