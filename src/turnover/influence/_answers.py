@@ -31,7 +31,7 @@ def open_queries(data: Any, ensemble: Ensemble, *, targets: str | None, at_label
     """Return every query as a batch of one, at the label that is asked about, or raise where there is none."""
     if at_label not in (None, "given", "predicted"):
         raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
-    batches = (batch.to(ensemble.members[0].device) for batch in batches_of(data, targets=targets))
+    batches = (batch.to(ensemble.whole[0].device) for batch in batches_of(data, targets=targets))
     queries = [batch.row(index) for batch in batches for index in range(batch.rows)]
     if not queries:
         raise InfluenceError("there are no queries: the data is empty. Give at least one row.")
@@ -69,7 +69,7 @@ class Question:
 
     @property
     def has_errors(self) -> bool:
-        return len(self.ensemble.members) >= FEWEST_MEMBERS
+        return self.ensemble.count >= FEWEST_MEMBERS
 
     @property
     def query_names(self) -> tuple[Name, ...]:
@@ -87,7 +87,7 @@ class Question:
         return {
             "unit": f"the usual effect on the {unit} of each query" if scaled else unit,
             "path": self.blocks.path,
-            "replicas": len(self.ensemble.members),
+            "replicas": self.ensemble.count,
             "provenance": self.provenance,
             "standardized": scaled,
         }
@@ -238,7 +238,7 @@ class _Written:
 
 def mean_over_queries(question: Question, bar: Any) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
-    members = len(question.ensemble.members)
+    members = question.ensemble.count
     sums, counts = np.zeros((2, members, len(question.ids)))
     null_sums, null_counts = np.zeros((2, members, question.blocks.nulls))
     offsets = []

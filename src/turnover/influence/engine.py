@@ -30,7 +30,7 @@ from ._answers import (
 )
 from ._rows import Instances, RowViews, TrainRows, first_of_each
 from .curvature import Curvature
-from .ensemble import Ensemble, Member
+from .ensemble import Ensemble
 from .estimators import NULL_IDS, Estimator, Fitted, average
 from .executors import Executor
 from .fingerprint import fingerprint_of
@@ -121,8 +121,8 @@ class Influence:
         self._ensemble = Ensemble(model, measure=Measure(measure, loss), **how)
         self._instances = Instances(train, names, targets=targets, numbered=not self._ensemble.have_masks)
         self._estimator.check(self._ensemble, self._instances.train)
-        # What was fitted, with the checksums of the weights and the replicas that it was fitted on.
-        self._fit: tuple[list[str], list[list[Member]], Fitted] | None = None
+        # What was fitted, with the checksums of the weights that it was fitted on, and where they are.
+        self._fit: tuple[list[str], list[int], Fitted] | None = None
         self._fit_folder: str | os.PathLike[str] | None = None
 
     def __repr__(self) -> str:
@@ -215,11 +215,11 @@ class Influence:
     def _fitted(self, provenance: dict[str, Any], folder: str | os.PathLike[str] | None = None) -> Fitted:
         """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
         folder = self._fit_folder if folder is None else folder
-        weights, replicas = provenance["weights"], self._ensemble.replicas
-        if self._fit is None or self._fit[0] != weights or self._fit[1] is not replicas:
+        weights, addresses = provenance["weights"], self._ensemble.addresses
+        if self._fit is None or self._fit[:2] != (weights, addresses):
             kept = None if folder is None else kept_fit(folder, provenance).read()
             fitted = self._estimator.fit(self._ensemble, self._instances.train, kept=kept)
-            self._fit = weights, replicas, fitted
+            self._fit = weights, addresses, fitted
         return self._fit[2]
 
     def _provenance(
@@ -418,7 +418,7 @@ class Influence:
                 "measure='loss', or wrap the model before training (turnover.wrap)."
             )
         of_masks = self._ensemble.have_masks
-        with self._ensemble.computing(replicas=not of_masks), progress_bar(rows.length, progress, "rows") as bar:
+        with self._ensemble.computing(), progress_bar(rows.length, progress, "rows") as bar:
             if of_masks:
                 fitted = estimator.fit(self._ensemble, None)
             else:
@@ -466,7 +466,7 @@ class Influence:
         """
         self._ensemble.need_masks("a held-out prediction")
         rows, instances = self._instances.rows(data), self._instances
-        with self._ensemble.computing(replicas=references != 0):
+        with self._ensemble.computing():
             predictions = held_out_predictions(
                 self._ensemble,
                 rows,

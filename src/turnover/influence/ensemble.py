@@ -32,16 +32,12 @@ class Member:
         self.model, self.dtype = model, dtype
         self.has_masks = find_root(model) is not None
         self.root = wrapped_root(model) if self.has_masks else model
+        self.replicas = self.masking.recipe.replicas if self.has_masks else 1
 
     @property
     def masking(self) -> Masking:
         """Return the masks of the model."""
         return masking_of(self.root)
-
-    @property
-    def replicas(self) -> int:
-        """Return how many replicas the model has."""
-        return self.masking.recipe.replicas
 
     @property
     def recipe(self) -> str | None:
@@ -115,11 +111,11 @@ def _state(tensor: Tensor) -> tuple[Any, ...]:
 
 
 class Ensemble:
-    """The members of a question, made once; views of replicas share the weights of their model.
+    """The members of a question, made when one first needs them; views of replicas share the weights of their model.
 
     Attributes:
         whole: the models as they were given, each with all its replicas: their trunk runs once.
-        replicas: of every model its replicas, each as a member of its own.
+        count: how many members there are: replicas of all models.
         have_masks: whether the models were wrapped: all of them, or none.
         measure: the score of an output for its target.
         memory: bytes that a chunk of work may take.
@@ -158,13 +154,30 @@ class Ensemble:
         self._hint = "" if masked else masks_beside(self.whole[0].model)
         if self._hint:
             warnings.warn(self._hint, TurnOverWarning, stacklevel=3)
-        self._addresses: list[int] = []
-        self.replicas: list[list[Member]] = []
+        self.count = sum(member.replicas for member in self.whole)
+        # Where the weights are; they may be exchanged (`model.to(device)`), and then all views are made anew.
+        self.addresses: list[int] = []
+        self._views: dict[bool, list[list[Member]]] = {}
 
     @property
     def members(self) -> list[Member]:
-        """Return all members, one replica after the other."""
-        return [member for replicas in self.replicas for member in replicas]
+        """Return all members as full networks, one replica after the other; within `computing`."""
+        return [member for replicas in self._replicas(masked=False) for member in replicas]
+
+    @property
+    def masked(self) -> list[list[Member]]:
+        """Return of every model its replicas, each with its masks as a member of its own; within `computing`."""
+        return self._replicas(masked=True)
+
+    def _replicas(self, *, masked: bool) -> list[list[Member]]:
+        if masked not in self._views:
+            self._views[masked] = [
+                [member]
+                if member.replicas == 1
+                else [Member(one, member.dtype) for one in replica_models(member.model, masked=masked)]
+                for member in self.whole
+            ]
+        return self._views[masked]
 
     def need_masks(self, what: str) -> None:
         """Raise where the models were never wrapped."""
@@ -179,15 +192,13 @@ class Ensemble:
         return [member.digest() for member in self.whole]
 
     @contextmanager
-    def computing(self, *, replicas: bool = True) -> Iterator[None]:
-        """Switch to eval mode without gradients, and compute with as many threads as the executor's tasks have.
-
-        Without `replicas` the question is one for whole models.
-        """
-        if replicas:
-            self._open_replicas()
+    def computing(self) -> Iterator[None]:
+        """Switch to eval mode without gradients, and compute with as many threads as the executor's tasks have."""
+        addresses = [value.data_ptr() for member in self.whole for value in member.model.parameters()]
+        if addresses != self.addresses:
+            self.addresses, self._views = addresses, {}
         before, threads = torch.get_num_threads(), threads_of(self.executor)
-        with evaluating(member.model for member in [*self.whole, *self.members]):
+        with evaluating(member.model for member in self.whole):  # views are made of models in eval mode, and stay in it
             try:
                 if threads != before:
                     torch.set_num_threads(threads)
@@ -200,23 +211,10 @@ class Ensemble:
         """Return the executor; one of other processes knows what all tasks hold, and has checked that it can work."""
         if not is_remote(self.executor):
             return self.executor
-        models = [member.model for member in [*self.whole, *self.members]]
-        # Of the same weights, with or without their replicas.
-        shared = Shared(f"{len(models)} models {fingerprint_of(self.digests())}", models)
+        views = [member for masked in sorted(self._views) for replicas in self._views[masked] for member in replicas]
+        models = [member.model for member in [*self.whole, *views]]
+        shared = Shared(f"models {sorted(self._views)} {fingerprint_of(self.digests())}", models)
         return self.executor.sharing([shared, *data], memory=self.memory)
-
-    def _open_replicas(self) -> None:
-        """Make the members where that was not done, or where weights were exchanged (`model.to(device)`)."""
-        addresses = [value.data_ptr() for member in self.whole for value in member.model.parameters()]
-        if self.replicas and (addresses == self._addresses or not self.have_masks):
-            return
-        self._addresses = addresses
-        self.replicas = [
-            [member]
-            if not member.has_masks or member.replicas == 1
-            else [Member(one, member.dtype) for one in replica_models(member.model)]
-            for member in self.whole
-        ]
 
 
 def _opened(model: Any, device: torch.device | str | None) -> list[nn.Module]:

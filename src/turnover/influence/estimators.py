@@ -105,7 +105,10 @@ class OwnScores:
 class Fitted(Protocol):
     """What an estimator knows of an ensemble, for all questions until weights change."""
 
-    executor: Executor
+    @property
+    def executor(self) -> Executor:
+        """Return who computes tiles."""
+        ...
 
     def score(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
         """Return queries in blocks that score instances of these ids."""

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from torch import nn
 
@@ -14,11 +14,13 @@ from turnover.layers import (
     Masking,
     ModeHook,
     Recipe,
+    Replicated,
     ShownMask,
     Site,
     TurnOverDropout,
     attach,
     detach,
+    detach_replicas,
     drop_start,
     find_root,
     is_sharded,
@@ -114,9 +116,10 @@ def copy_of(model: Model) -> Model:
         ) from error
 
 
-def _sharing(model: Model) -> Model:
+def _sharing(model: Model, others: dict[int, Any] | None = None) -> Model:
+    """Return a copy of a model that shares its tensors; `others` stand in for some of its modules, by their `id`."""
     tensors = [*model.parameters(), *model.buffers()]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+    return copy.deepcopy(model, {**{id(tensor): tensor for tensor in tensors}, **(others or {})})
 
 
 def unwrap(model: Model, *, in_place: bool = False) -> Model:
@@ -139,16 +142,23 @@ def unwrap(model: Model, *, in_place: bool = False) -> Model:
     return without_masks(model if in_place else copy_of(model))
 
 
-def replica_models(model: nn.Module) -> list[nn.Module]:
+def replica_models(model: nn.Module, *, masked: bool = True) -> list[nn.Module]:
     """Return every replica of a wrapped model as a wrapped model of its own: views that share its weights, no copies.
 
     Each call makes all of them anew; whoever asks several questions keeps them. What one learns of its widths and
-    batches the others do not see.
+    batches the others do not see. Without masks (`masked=False`) they are the full network of each, and made faster.
     """
     inner = getattr(model, "_orig_mod", getattr(model, "module", model))  # within torch.compile and DDP
     whole = whole_model(inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model)
     masking = masking_of(wrapped_root(whole))
     models: list[nn.Module] = []
+    if not masked:
+        whole = _sharing(whole)
+        detach_replicas(without_masks(wrapped_root(whole)))
+        stacked = [module for module in whole.modules() if isinstance(module, Replicated)]
+        for number in range(masking.recipe.replicas):
+            models.append(_sharing(whole, {id(module): module.replica(number) for module in stacked}))
+        return models
     for number in range(masking.recipe.replicas):
         view = _sharing(whole)
         root = wrapped_root(view)

@@ -108,9 +108,9 @@ class FittedCurvature:
     ) -> None:
         """Read the training rows twice, for temperatures, then for the curvature, unless that was kept."""
         self.options, self._train, self._memory = options, train, ensemble.memory
-        self.executor = ensemble.workers(train.shared)
         example = self._example()
         networks = [Network(member, example.part(0, _EXAMPLE_ROWS).to(member.device)) for member in ensemble.members]
+        self.executor = ensemble.workers(train.shared)
         self._reader = Reader(train, self._rows_that_fit(networks[0], example, Objectives(ensemble.measure)))
         if kept is None:
             self.temperatures, self._rows_of = self._calibrate(networks)

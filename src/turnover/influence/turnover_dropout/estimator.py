@@ -8,6 +8,7 @@ the same outputs. Instances go through in chunks that fit into the memory.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -27,8 +28,8 @@ from .own_rows import own_scores, warn_of_other_ids
 
 QUERIES_PER_BLOCK = 128
 """How many queries are scored together; a part of the format of score folders."""
-_FEW = 104
-"""Rows of a chunk whose memory is not measured, about the hundred that a plain loop takes at once, in each view."""
+_FEW = 128
+"""Rows of a chunk whose memory is not measured: a hundred, as a plain loop takes at once, and null ids beside them."""
 _FEW_PAIRS, _VERY_FEW_PAIRS = 1024, 128
 """Up to here a look at the memory of a chunk takes longer than it saves, and one at broadcasting."""
 _FEWEST_NULLS, _NULL_SHARE = 2, 8
@@ -100,18 +101,25 @@ class FittedTurnOver:
 
     def __init__(self, options: TurnOver, ensemble: Ensemble) -> None:
         """Take members and models; nothing runs yet."""
-        self._options, self._memory = options, ensemble.memory
-        self.executor = ensemble.workers()
-        self.whole = [self._subnetworks(member, ensemble, compiles=False) for member in ensemble.whole]
-        self._models = [
-            [self._subnetworks(member, ensemble, compiles=ensemble.compiles) for member in replicas]
-            for replicas in ensemble.replicas
+        self._options, self._ensemble = options, ensemble
+        self.whole = [self._subnetworks(member, compiles=False) for member in ensemble.whole]
+
+    @property
+    def executor(self) -> Executor:
+        """Return who computes tiles; other processes are given the views that were made until now."""
+        return self._ensemble.workers()
+
+    @cached_property
+    def _models(self) -> list[list[Subnetworks]]:
+        compiles = self._ensemble.compiles
+        return [
+            [self._subnetworks(member, compiles=compiles) for member in replicas] for replicas in self._ensemble.masked
         ]
 
-    def _subnetworks(self, member: Member, ensemble: Ensemble, *, compiles: bool) -> Subnetworks:
+    def _subnetworks(self, member: Member, *, compiles: bool) -> Subnetworks:
         sites = _site_numbers(member, self._options.sites)
         compiled = torch.compile(member.model, dynamic=True) if compiles else None
-        return Subnetworks(member, ensemble.measure, self._options.against, sites, compiled)
+        return Subnetworks(member, self._ensemble.measure, self._options.against, sites, compiled)
 
     def score(self, queries: Sequence[Batch], ids: Tensor) -> Blocks:
         """Return queries in blocks that score instances of these ids."""
@@ -160,7 +168,7 @@ class FittedTurnOver:
         if not is_last and pairs > _VERY_FEW_PAIRS:
             subnetworks = replace(subnetworks, broadcast=subnetworks.broadcasts(sample(queries, pairs)))
         if is_last or pairs <= _FEW_PAIRS:
-            return _Route(subnetworks, self._memory, is_last=is_last)
+            return _Route(subnetworks, self._ensemble.memory, is_last=is_last)
         eager, largest = replace(subnetworks, compiled=None), max(queries, key=size_of)
         full_values = eager.full_values(largest)
 
@@ -168,7 +176,9 @@ class FittedTurnOver:
             with eager.chunk(ids) as chunk:
                 eager.scores(largest, full_values, chunk)
 
-        return _Route(subnetworks, self._memory, ids_per_chunk=eager.ids_per_chunk(self._memory, compute))
+        return _Route(
+            subnetworks, self._ensemble.memory, ids_per_chunk=eager.ids_per_chunk(self._ensemble.memory, compute)
+        )
 
     def _has_mean_0(self, nulls: int) -> bool:
         """Tell whether the mean of null ids is 0, and that of a few would only add noise.

@@ -260,7 +260,7 @@ def held_out_predictions(
     count = check_references(references)
     mask_bias = None
     if count:
-        members = [Subnetworks(member, ensemble.measure) for member in ensemble.members]
+        members = [Subnetworks(member, ensemble.measure) for replicas in ensemble.masked for member in replicas]
         mask_bias = MaskBias.of(members, references_from, count, memory=ensemble.memory, progress=progress)
     whole = [Subnetworks(member, ensemble.measure) for member in ensemble.whole]
     ids: list[Tensor] = []
