@@ -12,7 +12,7 @@ can be seen; what lies between them is computed by the same torch code, on proje
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -43,10 +43,6 @@ class LayerRun:
     gradient: Tensor  # [groups, rows, positions, outputs]
 
     @property
-    def positions(self) -> int:
-        return self.gradient.shape[2]
-
-    @property
     def seen(self) -> Tensor:
         """Return at which positions rows have a gradient, [groups, rows, positions]: padding has none."""
         return self.gradient.abs().amax(-1) > 0
@@ -60,7 +56,7 @@ class LayerRun:
 
         Of a text that is classified by its first token, the last block has a gradient there alone.
         """
-        if self.positions == 1:
+        if self.gradient.shape[2] == 1:
             return self
         seen = self.seen.flatten(0, 1).any(0)
         if bool(seen.all()):
@@ -76,15 +72,14 @@ class Network:
     def __init__(self, member: Member, example: Batch) -> None:
         """Find the layers that run on an example and have trained parameters; `example` has a few rows."""
         self.member = member
-        named = [(name, value) for name, value in self.member.model.named_parameters() if value.is_floating_point()]
+        known = {name: value for name, value in member.model.named_parameters() if value.is_floating_point()}
         # A model that was frozen after its training has learned all the same.
-        trained = {name: value for name, value in named if value.requires_grad} or dict(named)
-        owned = {id(value) for value in trained.values()}
-        self.layers: dict[str, nn.Module] = {
-            name: module
-            for name, module in self._modules().items()
-            if _is_covered(module) and any(id(value) in owned for value in _parameters_of(module))
-        }
+        self.uncovered = {name: value for name, value in known.items() if value.requires_grad} or known
+        owned = set(self.uncovered.values())
+        self.layers: dict[str, nn.Module] = {}
+        for name, module in self._modules().items():
+            if _is_covered(module) and not owned.isdisjoint(_parameters_of(module)):
+                self.layers[name] = module
         if not self.layers:
             raise InfluenceError(
                 "curvature needs layers with trained weights (Linear, Conv1d, Conv2d, Embedding), and this model has "
@@ -92,10 +87,11 @@ class Network:
             )
         self._row_dims = self._dims_of_rows(example)
         self.layers = {name: self.layers[name] for name in self.layers if name in self._row_dims}
-        _, runs = next(self._runs(example, [lambda outputs, _: outputs.flatten(1).square().sum(1)]))
+        _, runs = next(self.runs(example, [lambda outputs, _: outputs.flatten(1).square().sum(1)]))
         self.layers = {name: self.layers[name] for name in runs}
-        inside = {id(value) for module in self.layers.values() for value in _parameters_of(module)}
-        self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
+        for module in self.layers.values():
+            owned.difference_update(_parameters_of(module))
+        self.uncovered = {name: value for name, value in self.uncovered.items() if value in owned}
 
     def _modules(self) -> dict[str, nn.Module]:
         model = self.member.model
@@ -145,18 +141,8 @@ class Network:
         return outputs
 
     def gradients(self, batch: Batch, objective: Objective) -> dict[str, LayerRun]:
-        return next(self.gradients_of_each(batch, [objective]))
-
-    def gradients_of_each(self, batch: Batch, objectives: Sequence[Objective]) -> Iterator[dict[str, LayerRun]]:
-        """Yield the same for several objectives, one after the other, from one forward pass; inputs are shared."""
-        checked: dict[str, Tensor] = {}
-        for _, runs in self._runs(batch, objectives):
-            for name, run in runs.items():
-                known = checked.get(name) is run.inputs
-                if not (_all_finite(run.gradient) and (known or _all_finite(run.inputs))):
-                    raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}", "some rows"))
-                checked[name] = run.inputs
-            yield runs
+        _, runs = next(self.runs(batch, [objective]))
+        return runs
 
     def covered_share(self, batch: Batch, objective: Objective) -> tuple[float, dict[str, float]]:
         """Return the share of the squared gradient that the layers have, and that of every other parameter.
@@ -172,7 +158,7 @@ class Network:
             value.requires_grad_(True)
         try:
             for row in range(min(batch.rows, _COUNTED_ROWS)):
-                total, runs = next(self._runs(batch.row(row), [objective], retain=True))
+                total, runs = next(self.runs(batch.row(row), [objective], retain=True))
                 inside += sum(float(_squared_gradient(run)) for run in runs.values())
                 gradients = torch.autograd.grad(total, list(self.uncovered.values()), allow_unused=True)
                 for name, gradient in zip(self.uncovered, gradients, strict=True):
@@ -185,10 +171,14 @@ class Network:
             return 1.0, {}
         return inside / whole, {name: value / whole for name, value in other.items() if value > 0}
 
-    def _runs(
+    def runs(
         self, batch: Batch, objectives: Sequence[Objective], *, retain: bool = False
     ) -> Iterator[tuple[Tensor, dict[str, LayerRun]]]:
-        """Yield the sum of every objective over the rows, and what each layer saw of them; `retain` the last graph."""
+        """Yield the sum of every objective over the rows, and what each layer saw of them, from one forward pass.
+
+        Inputs are those of the first; with `retain`, the graph of the last objective is kept.
+        """
+        checked: dict[str, Tensor] = {}
         noted: list[tuple[str, Tensor, Tensor]] = []
         with torch.enable_grad(), _noting(self.layers, noted):
             outputs = self.member.run(batch.args, batch.kwargs, batch.rows)
@@ -198,7 +188,14 @@ class Network:
         passes = [_Pass(name, self.layers[name], inputs, batch.rows, self._row_dims[name]) for name, inputs, _ in noted]
         for number, objective in enumerate(objectives, 1):
             with torch.enable_grad():
-                total = _checked(objective, outputs.float(), batch).sum()
+                values = objective(outputs.float(), batch.target)
+                if not isinstance(values, Tensor) or not values.requires_grad:
+                    raise InfluenceError(
+                        "the loss, or the measure, has no gradient with respect to the outputs, which curvature needs. "
+                        "Give one made of torch operations, loss=lambda outputs, targets: ... or measure=lambda "
+                        "outputs, targets: ..., without .detach(), .item(), argmax or comparisons."
+                    )
+                total = values.sum()
                 gradients = torch.autograd.grad(
                     total,
                     [output for *_, output in noted],
@@ -215,6 +212,11 @@ class Network:
                     "the loss does not depend on the outputs of any layer. Give a loss made of torch operations on the "
                     "outputs: loss=lambda outputs, targets: ..."
                 )
+            for name, run in runs.items():
+                known = checked.get(name) is run.inputs
+                if not (_all_finite(run.gradient) and (known or _all_finite(run.inputs))):
+                    raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}", "some rows"))
+                checked[name] = run.inputs
             yield total, runs
             del gradients, parts, runs  # those of two objectives together would take twice the memory
 
@@ -234,32 +236,18 @@ def _check_finite(outputs: Tensor, batch: Batch) -> None:
     raise InfluenceError(_NOT_FINITE.format("the model's outputs", rows))
 
 
-def _checked(objective: Objective, outputs: Tensor, batch: Batch) -> Tensor:
-    values = objective(outputs, batch.target)
-    if not isinstance(values, Tensor) or not values.requires_grad:
-        raise InfluenceError(
-            "the loss, or the measure, has no gradient with respect to the outputs, which curvature needs. Give one "
-            "made of torch operations, loss=lambda outputs, targets: ... or measure=lambda outputs, targets: ..., "
-            "without .detach(), .item(), argmax or comparisons."
-        )
-    return values
-
-
 @contextmanager
 def _noting(layers: dict[str, nn.Module], noted: list[tuple[str, Tensor, Tensor]]) -> Iterator[None]:
     """Note the input and output of every run of the layers."""
 
-    def noting(name: str) -> Callable[..., Tensor]:
-        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
-            if not output.requires_grad:
-                output = output.detach().requires_grad_(True)
-            inputs = args[0] if args else next(iter(kwargs.values()))
-            noted.append((name, inputs.detach(), output))
-            return output.clone()  # a ReLU in place behind it must not change what is noted
+    def note(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+        if not output.requires_grad:
+            output = output.detach().requires_grad_(True)
+        inputs = args[0] if args else next(iter(kwargs.values()))
+        noted.append((name, inputs.detach(), output))
+        return output.clone()  # a ReLU in place behind it must not change what is noted
 
-        return note
-
-    hooks = [module.register_forward_hook(noting(name), with_kwargs=True) for name, module in layers.items()]
+    hooks = [module.register_forward_hook(partial(note, name), with_kwargs=True) for name, module in layers.items()]
     try:
         with _running_as_modules(layers):
             yield

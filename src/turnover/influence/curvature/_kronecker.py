@@ -51,8 +51,18 @@ class LayerSums:
         """Add some rows, differentiated for the Fisher matrix; `other` are the same rows in another member."""
         gradient, dtype = run.gradient, widest_float(run.gradient.device)
         # What has no gradient, padding for example, is not among what the weights see.
-        seen = run.seen if run.positions > 1 else torch.ones_like(gradient[..., 0], dtype=torch.bool)
-        added = self._added(run, seen, other, dtype)
+        several = gradient.shape[2] > 1
+        seen = run.seen if several else torch.ones_like(gradient[..., 0], dtype=torch.bool)
+        # A look at all values costs far less than their product.
+        if other is not None and torch.equal(seen, other.seen) and torch.equal(run.inputs, other.inputs):
+            added = other
+        else:
+            if self._vocabulary is not None:
+                products = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary)[None]
+            else:
+                flat = _where_seen(run.inputs, seen)
+                products = flat.transpose(1, 2) @ flat
+            added = BatchSums(run.inputs, seen, products.to(dtype), seen.sum((1, 2)).to(dtype))
         self._inputs = added.products if self._inputs is None else self._inputs + added.products
         self._positions = added.positions if self._positions is None else self._positions + added.positions
         self.add_gradients(run, added)
@@ -65,6 +75,12 @@ class LayerSums:
         self._gradients = gradients if self._gradients is None else self._gradients + gradients
         self._rows += run.gradient.shape[1]
 
+    def saw(self, inputs: Tensor, positions: Tensor) -> bool:
+        """Tell whether these are the sums of the inputs here, and the positions they came from."""
+        if self._inputs is None or self._positions is None:
+            return False
+        return torch.equal(self._inputs, inputs) and torch.equal(self._positions, positions)
+
     def __add__(self, other: "LayerSums") -> "LayerSums":
         """Return the sums over the rows of both."""
         both = LayerSums(self._vocabulary)
@@ -73,17 +89,6 @@ class LayerSums:
         both._positions = _plus(self._positions, other._positions)
         both._rows = self._rows + other._rows
         return both
-
-    def _added(self, run: LayerRun, seen: Tensor, other: BatchSums | None, dtype: torch.dtype) -> BatchSums:
-        # A look at all values costs far less than their product.
-        if other is not None and torch.equal(seen, other.seen) and _same(run.inputs, other.inputs):
-            return other
-        if self._vocabulary is not None:
-            products = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary)[None]
-        else:
-            flat = _where_seen(run.inputs, seen)
-            products = flat.transpose(1, 2) @ flat
-        return BatchSums(run.inputs, seen, products.to(dtype), seen.sum((1, 2)).to(dtype))
 
     def curvature(self, name: str, first: "tuple[LayerSums, LayerCurvature] | None" = None) -> "LayerCurvature":
         """Return the curvature of all rows that were added; `name` is the layer's path, for errors.
@@ -96,7 +101,7 @@ class LayerSums:
         assert self._positions is not None
         device = self._inputs.device
         sigma, left = _eigen(self._gradients / max(self._rows, 1), device)
-        if first is not None and first[0]._saw_the_same(self):
+        if first is not None and first[0].saw(self._inputs, self._positions):
             alpha, right = first[1].alpha, first[1].right
         else:
             positions = self._positions.clamp(min=1)
@@ -108,14 +113,6 @@ class LayerSums:
                 "learned with certainty, or the layer takes no part; freeze it (requires_grad_(False)) to leave it out."
             )
         return LayerCurvature(sigma, alpha, left, right)
-
-    def _saw_the_same(self, other: "LayerSums") -> bool:
-        pairs = ((self._inputs, other._inputs), (self._positions, other._positions))
-        return all(one is not None and two is not None and torch.equal(one, two) for one, two in pairs)
-
-
-def _same(one: Tensor, two: Tensor) -> bool:
-    return one is two or torch.equal(one, two)
 
 
 def _plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
@@ -133,22 +130,18 @@ def _where_seen(values: Tensor, seen: Tensor) -> Tensor:
 
 def _eigen(matrices: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return eigenvalues [groups, n], none below zero, in float64 on the CPU; eigenvectors in float32 on a device."""
-    values, vectors = zip(*map(_eigen_of, matrices.cpu().double()), strict=True)
-    return torch.stack(values).clamp(min=0), torch.stack(vectors).float().to(device)
-
-
-def _eigen_of(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors of one matrix; units that are zero in all rows are their own eigenvectors."""
-    seen = (matrix.diagonal() > 0).nonzero()[:, 0]
-    values, vectors = matrix.new_zeros(len(matrix)), torch.eye(len(matrix), dtype=matrix.dtype)
-    part = matrix[seen][:, seen]
-    try:
-        values[seen], within = torch.linalg.eigh(part)
-    except RuntimeError:  # LAPACK may give up where many eigenvalues are equal: this tells them apart
-        slight = torch.linspace(0, 1e-12, len(part), dtype=part.dtype) * part.diagonal().max()
-        values[seen], within = torch.linalg.eigh(part + torch.diag(slight))
-    vectors[seen[:, None], seen] = within
-    return values, vectors
+    exact = matrices.cpu().double()
+    values, vectors = exact.new_zeros(exact.shape[:2]), torch.eye(exact.shape[1]).repeat(len(exact), 1, 1)
+    for number, matrix in enumerate(exact):
+        seen = (matrix.diagonal() > 0).nonzero()[:, 0]  # units that are zero in all rows are their own eigenvectors
+        part = matrix[seen][:, seen]
+        try:
+            values[number, seen], within = torch.linalg.eigh(part)
+        except RuntimeError:  # LAPACK may give up where many eigenvalues are equal: this tells them apart
+            slight = torch.linspace(0, 1e-12, len(part), dtype=part.dtype) * part.diagonal().max()
+            values[number, seen], within = torch.linalg.eigh(part + torch.diag(slight))
+        vectors[number, seen[:, None], seen] = within.float()
+    return values.clamp(min=0), vectors.to(device)
 
 
 @dataclass(frozen=True)
@@ -185,10 +178,6 @@ class Rotated:
     gradient: Tensor  # [groups, rows, positions, outputs]
     inputs: Tensor  # [groups, rows, positions, inputs]; of an embedding the tokens [rows, positions]
 
-    @property
-    def _of_tokens(self) -> bool:
-        return self.inputs.dim() == 2
-
     @cached_property
     def tokens(self) -> tuple[Tensor, Tensor]:
         """Return the tokens of any row of an embedding, in their order, and the gradient by token [rows, tokens, o]."""
@@ -206,7 +195,7 @@ class Rotated:
 
     def quadratic(self, weights: Tensor) -> Tensor:
         """Return the sum of weights [groups, outputs, inputs] times squares of the gradient, for every row."""
-        if self._of_tokens:
+        if self.inputs.dim() == 2:
             tokens, by_token = self.tokens
             return (by_token.square() * weights[0][:, tokens].T).sum((1, 2))
         if self.gradient.shape[2] == 1:
@@ -264,7 +253,7 @@ class LayerInverse:
 
     @property
     def values_per_query(self) -> int:
-        return self._exact.numel() if self.terms is None else sum(part.numel() for part in self.terms)
+        return self._exact.numel() if self.terms is None else self.terms[0].numel() + self.terms[1].numel()
 
     def applied(self, queries: Rotated, factors: Tensor) -> "LayerQueries":
         """Return queries with the inverse applied to their gradients, each times a factor."""
@@ -353,9 +342,9 @@ class LayerQueries:
             return self._scores_of_tokens(run)
         rows = run.gradient.shape[1]
         if self.vectors is not None:
-            per_row = run.positions * self.vectors[0].shape[:3].numel()
+            per_row = run.gradient.shape[2] * self.vectors[0].shape[:3].numel()
         else:
-            per_row = run.inputs.shape[0] * run.inputs.shape[-1] * max(run.gradient.shape[-1], run.positions)
+            per_row = run.inputs.shape[0] * run.inputs.shape[-1] * max(run.gradient.shape[2:])
         step = max(1, _VALUES_AT_ONCE // per_row)
         return torch.cat([self._scores_of_rows(run.part(start, start + step)) for start in range(0, rows, step)])
 

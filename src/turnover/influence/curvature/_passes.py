@@ -100,7 +100,7 @@ class Factors:
             for network, of_member, kept in zip(self.networks, drawn, sums, strict=True):
                 moved = batch.to(network.member.device)
                 added: dict[str, BatchSums] = {}
-                for runs in network.gradients_of_each(moved, of_member):
+                for _, runs in network.runs(moved, of_member):
                     for name, run in runs.items():
                         if name not in kept:
                             layer = network.layers[name]
@@ -218,8 +218,7 @@ def _batched(queries: Sequence[Batch]) -> Iterator[Batch]:
             waiting = []
         waiting.append((query, leaves, structure))
         form = shape
-    if waiting:
-        yield _together(waiting)
+    yield _together(waiting)
 
 
 def _together(queries: Sequence[tuple[Batch, list[Any], Any]]) -> Batch:
