@@ -1,7 +1,6 @@
 """wrap and unwrap: the right sites, a model that is otherwise the same."""
 
 import copy
-import pickle
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from tests.plain_ids import plain_str
 from tests.wrapping.models import mlp
 from turnover.errors import MaskError, ModelError, PlanError, TurnOverWarning
 from turnover.layers import masking_of
-from turnover.training import plain_text
 
 
 class Residual(nn.Module):
@@ -230,26 +228,3 @@ def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
         turnover.wrap(model, at=["1"])
     turnover.wrap(model, at=["1"], in_place=True)
     model.handle.close()
-
-
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
-        ({"at": ["1", "3"]}, ["(1): ReLU([mask 1 of 2: keep=0.5, 64 features])", "(3): Tanh([mask 2 of 2: keep=0.5"]),
-        ({"at": ["1"], "keep": 0.75, "replicas": 3}, ["ReLU([mask 1 of 1: keep=0.75, 64 features, 3 replicas])"]),
-        ({"at": ["0"], "mode": "backward"}, ["bias=True, [mask 1 of 1: keep=0.5, 64 features, mode='backward'])"]),
-        ({"at": None}, ["TurnOverDropout(keep=0.5, dim='features', site='4', [mask 1 of 1: keep=0.5, 32 features])"]),
-    ],
-    ids=["sites", "replicas", "mode", "dropout"],
-)
-def test_a_wrapped_model_shows_its_masks(options, shown):
-    net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 32), nn.Tanh(), nn.Dropout(), nn.Linear(32, 2))
-    model = turnover.wrap(net, **options)
-    with turnover.instances(range(4)):
-        model(torch.randn(4, 4))
-    for text in shown:
-        assert text in repr(model)
-    copied = pickle.loads(pickle.dumps(copy.deepcopy(model)))
-    assert repr(copied) == repr(model)
-    assert "mask" not in repr(turnover.unwrap(model))
-    assert "mask" not in plain_text(model)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from turnover.layers import SHOWN_MASK, tensor_bytes
+from turnover.layers import tensor_bytes
 
 
 def fingerprint_of(value: Any) -> str:
@@ -24,8 +24,8 @@ def fingerprint_of(value: Any) -> str:
 
 
 def plain_repr(value: Any) -> str:
-    """Return the repr of an object without addresses and masks: what these have learned changes with the first pass."""
-    return SHOWN_MASK.sub("", re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value)))
+    """Return the repr of an object without addresses."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 class _Feeding:

@@ -18,7 +18,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 | `modes.py` | masks for whole networks: on gradients alone, or on the difference from the start |
 """
 
-from .dropout import DIMS, MaskedOutput, ShownMask, TurnOverDropout, checkpoint_contexts
+from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .instances import (
     KEEP,
     VIEWS,
@@ -35,7 +35,7 @@ from .instances import (
     remove_hooks,
     scales,
 )
-from .masking import SHOWN_MASK, Expansion, Masking, Site, find_root, masking_of
+from .masking import Expansion, Masking, Site, find_root, masking_of
 from .modes import ModeHook, drop_start, start_state
 from .processes import (
     check_same_recipe,
@@ -55,7 +55,6 @@ __all__ = [
     "KEEP",
     "PREFERRED",
     "RECIPE_KEY",
-    "SHOWN_MASK",
     "TARGET_NAMES",
     "VIEWS",
     "AdapterRecipe",
@@ -70,7 +69,6 @@ __all__ = [
     "Place",
     "Recipe",
     "Replicated",
-    "ShownMask",
     "Site",
     "SiteRecipe",
     "TurnOverDropout",

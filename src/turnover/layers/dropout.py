@@ -88,23 +88,11 @@ class TurnOverDropout(nn.Module):
         """Return keep, dimension and site."""
         if self.site is None:
             return f"keep={self.keep}, dim={self.dim!r}, not wrapped"
-        return f"keep={self.site.recipe.keep:g}, dim={self.dim!r}, site={self.site}, {self.site.shown}"
+        return f"keep={self.site.recipe.keep:g}, dim={self.dim!r}, site={self.site}"
 
 
 def _no_fused_path(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     """Do nothing; being there is what counts."""
-
-
-class ShownMask:
-    """In place of a module's `extra_repr`: its own text, as it was when the mask came, and the mask."""
-
-    def __init__(self, module: nn.Module, site: Site) -> None:
-        self._own = module.extra_repr()  # not the module itself: a circle would keep models in memory
-        self._site = site
-
-    def __call__(self) -> str:
-        """Return both."""
-        return ", ".join(part for part in (self._own, self._site.shown) if part)
 
 
 class MaskedOutput:

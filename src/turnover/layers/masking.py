@@ -11,7 +11,6 @@ the trunk by it, so that the trunk gets the mean.
 
 import copy
 import itertools
-import re
 import weakref
 from collections.abc import Container
 from contextvars import ContextVar
@@ -292,17 +291,3 @@ class Site:
 
     def __str__(self) -> str:
         return repr(self.recipe.path)
-
-    @property
-    def shown(self) -> str:
-        """Return the mask as the `repr` of its module shows it: number, keep rate, units, replicas and mode."""
-        whole = self.masking.recipe
-        width = self.masking.learned.widths[self.index]
-        facts = [f"keep={self.recipe.keep:g}", f"{width} {self.recipe.dim}" if width else self.recipe.dim]
-        facts += [f"{self.replicas} replicas"] if self.replicas > 1 else []
-        facts += [f"mode={whole.mode!r}"] if whole.mode != "forward" else []
-        return f"[mask {self.index + 1} of {len(whole.sites)}: {', '.join(facts)}]"
-
-
-SHOWN_MASK = re.compile(r"(, )?\[mask \d+ of \d+: [^\]]*\]")
-"""What `Site.shown` adds to the repr of a module."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, logits_of, per_row
 from turnover.errors import TrainingError
-from turnover.layers import SHOWN_MASK, as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
+from turnover.layers import as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
 from .checkpoint import Checkpoint
 
@@ -276,8 +276,8 @@ def weights_digest(model: nn.Module) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return the repr without addresses, which differ from process to process, and masks, which the recipe has."""
-    return SHOWN_MASK.sub("", re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value)))
+    """Return the repr without addresses, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _named_tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -8,7 +8,7 @@ model is changed.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from turnover.layers import (
 )
 from turnover.tables import aligned, html_table
 
-from ._code import EMBEDDINGS, NORMS, gathers_statistics, has_own_parameters, is_norm, join
+from ._code import EMBEDDINGS, NORMS, gathers_statistics, has_own_parameters, join
 from .adapters import NAME, output_layers
 from .build import wrapped_root
 
@@ -75,11 +75,44 @@ class Leak:
         return CURES[self.cause]
 
 
-def expected_leaks(model: nn.Module, zero: Mapping[str, bool | None]) -> Iterator[Leak]:
-    """Yield the leaks that the order in which modules are registered lets expect; frozen parameters do not learn.
+def expected_leaks(
+    model: nn.Module,
+    sites: Sequence[SiteRecipe],
+    zero: Mapping[str, bool | None],
+    adapters: AdapterRecipe | None,
+    mode: str,
+) -> Iterator[Leak]:
+    """Yield the leaks to be expected before anything runs; frozen parameters do not learn.
 
-    `zero` tells for every site whether its zero stays zero up to the next weights; None: not known.
+    `zero` tells for every site whether its zero stays zero up to the next weights; None: not known. With adapters, and
+    in the modes "backward" and "mixout", it is known which layers have masks; elsewhere the order tells in which
+    modules are registered.
     """
+    if adapters is not None:
+        layers = output_layers(model, adapters.head)
+        downs, ups = ([f"{path}.{NAME}.{part}" for path in adapters.after] for part in ("down", "up"))
+        yield from _without_mask(model, {*downs, *ups, *layers.paths}, {*ups, *layers.open})
+    elif mode != "forward":
+        at_input = {site.path for site in sites if site.place == "input"}
+        yield from _without_mask(model, {site.path for site in sites}, at_input)
+    else:
+        yield from _by_order(model, zero)
+
+
+def _without_mask(model: nn.Module, masked: Container[str], open_biases: Container[str]) -> Iterator[Leak]:
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if not parameter.requires_grad:
+                continue
+            if path not in masked:
+                yield Leak(join(path, name), _kind_of(module) or "no mask near")
+            elif name == "bias" and path in open_biases:
+                yield Leak(join(path, name), "bias without a mask")
+        if gathers_statistics(module, model):
+            yield from (Leak(join(path, name), "BatchNorm statistics") for name in _STATISTICS)
+
+
+def _by_order(model: nn.Module, zero: Mapping[str, bool | None]) -> Iterator[Leak]:
     events: list[str] = []
     for path, module in model.named_modules():
         events += [path] if has_own_parameters(module) else []
@@ -133,12 +166,16 @@ def _neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:
     return before, after
 
 
-def _cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> Cause:
-    """Return why a parameter leaks, from its module and its place among the sites."""
+def _kind_of(module: nn.Module) -> Cause | None:
     if isinstance(module, EMBEDDINGS):
         return "embedding"
-    if isinstance(module, NORMS) or "norm" in type(module).__name__.lower():
-        return "normalization"
+    return "normalization" if isinstance(module, NORMS) or "norm" in type(module).__name__.lower() else None
+
+
+def _cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> Cause:
+    """Return why a parameter leaks, from its module and its place among the sites."""
+    if kind := _kind_of(module):
+        return kind
     first_site = next((place for place, event in enumerate(events) if event.startswith(_SITE)), len(events))
     masked_input, masked_output = _neighbors(events, path)
     if path not in events or (events.index(path) < first_site and not masked_output):
@@ -148,37 +185,6 @@ def _cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) ->
     if masked_input or masked_output:
         return "zero is not kept"
     return "no mask near"
-
-
-def mode_leaks(model: nn.Module, sites: Sequence[SiteRecipe]) -> Iterator[Leak]:
-    """Yield the parameters that learn and that no mask covers, and the statistics of BatchNorm."""
-    place = {site.path: site.place for site in sites}
-    for path, module in model.named_modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            covered = place.get(path) == "output" or (place.get(path) == "input" and name != "bias")
-            if parameter.requires_grad and not covered:
-                cause = "bias without a mask" if path in place else "no mask near"
-                yield Leak(join(path, name), cause)
-        if gathers_statistics(module, model):
-            yield from (Leak(join(path, name), "BatchNorm statistics") for name in _STATISTICS)
-
-
-def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
-    """Yield the leaks to be expected in a model with adapters in place: what learns and lies under no mask."""
-    layers = output_layers(model, recipe.head)
-    for path, module in model.named_modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            full = join(path, name)
-            if not parameter.requires_grad:
-                continue
-            if is_norm(module):
-                yield Leak(full, "normalization")
-            elif isinstance(module, EMBEDDINGS):
-                yield Leak(full, "embedding")
-            elif name == "bias" and (path in layers.open or path.endswith(f".{NAME}.up")):
-                yield Leak(full, "bias without a mask")
-            elif path not in layers.paths and f".{NAME}." not in full:
-                yield Leak(full, "no mask near")
 
 
 MOST_ROWS = 8

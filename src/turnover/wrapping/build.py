@@ -15,7 +15,6 @@ from turnover.layers import (
     ModeHook,
     Recipe,
     Replicated,
-    ShownMask,
     Site,
     TurnOverDropout,
     attach,
@@ -59,8 +58,6 @@ def build(root: Model, recipe: Recipe, flow: Flow | None = None) -> Model:
 
 def _put_mask(root: nn.Module, site: Site) -> None:
     module, recipe, mode = root.get_submodule(site.recipe.path), site.recipe, site.masking.recipe.mode
-    if mode != "forward" or recipe.place == "output":
-        module.__dict__["extra_repr"] = ShownMask(module, site)
     if mode != "forward":
         module.register_forward_hook(ModeHook(site, module, mode), with_kwargs=True)
     elif recipe.place == "output":
@@ -80,8 +77,6 @@ def without_masks(root: Model) -> Model:
     """Take the masks out of a model, which is changed, and return it."""
     for module in list(root.modules()):
         remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput | ModeHook))
-        if isinstance(module.__dict__.get("extra_repr"), ShownMask):
-            del module.__dict__["extra_repr"]
         drop_start(module)
         if isinstance(module, TurnOverDropout) and module.site is not None:
             if module.replaced:

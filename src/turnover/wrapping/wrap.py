@@ -29,7 +29,7 @@ from ._code import UNINITIALIZED, Flow, ZeroFlow, compiled_in, lazy_in, listed, 
 from ._replicas import plan_replicas, units_of
 from ._sites import MODES, At, Choice, choose_for_mode, choose_sites, mode_problems
 from .adapters import Adapters, input_of, plan_adapters, site_width
-from .audit import CURES, Cause, Leak, adapter_leaks, expected_leaks, measure_leaks, mode_leaks, tied_weights
+from .audit import CURES, Cause, Leak, expected_leaks, measure_leaks, tied_weights
 from .build import Model, build, copy_of
 
 _BROADCAST = "broadcast at the first site"
@@ -335,12 +335,6 @@ def _planned(
     notes += () if problems or mode != "forward" else tied_weights(placed)
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
-    if with_adapters.recipe is not None:
-        leaks = adapter_leaks(placed, with_adapters.recipe)
-    elif mode != "forward":
-        leaks = mode_leaks(placed, parts.sites)
-    else:
-        leaks = expected_leaks(placed, zeros)
     parameters = trainable = 0
     for parameter in placed.parameters():
         parameters += parameter.numel()
@@ -349,7 +343,7 @@ def _planned(
     planned = Plan(
         recipe=recipe,
         sites=tuple(sites),
-        leaks=tuple(leaks),
+        leaks=tuple(expected_leaks(placed, parts.sites, zeros, with_adapters.recipe, mode)),
         problems=tuple(problems),
         warnings=(*parts.warnings, *_warnings(placed, sites)),
         notes=(*notes, *_notes(placed, sites)),
