@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import InstanceIdError
-from turnover.ids import Names, id_array, instance_id_of, names_from_bytes, names_to_bytes, near_names, strings_in
+from turnover.ids import Names, id_array, names_from_bytes, names_to_bytes, near_names
 
 NAME = st.text(max_size=8) | st.integers(0, 2**63 - 1)
 
@@ -49,10 +49,6 @@ def test_instances_without_a_name_keep_their_mask_id():
     names = Names({7: "seven"})
     assert names.shown(np.array([[7, 8], [-1, 7]])).tolist() == [["seven", 8], [None, "seven"]]
     assert Names().shown(numbers := np.array([7])) is numbers
-
-
-def test_strings_and_integers_of_numpy_are_names():
-    assert Names.given([np.str_("x"), np.int64(9)]).by_id == {0: "x", 1: 9}
 
 
 @pytest.mark.parametrize(
@@ -105,16 +101,6 @@ def test_what_cannot_be_told_apart_or_is_not_known_is_an_error(make, message):
         make()
 
 
-def test_a_collision_of_hashes_is_an_error():
-    with pytest.raises(InstanceIdError, match="both have the instance id"):
-        Names.of([instance_id_of("a"), instance_id_of("a")], ["a", "b"])
-
-
 def test_near_names_are_found_among_very_many():
     assert near_names("doc-123456x", (f"doc-{number}" for number in range(200_000))).startswith("'doc-")
     assert near_names("", []) == ""
-
-
-@pytest.mark.parametrize("given", [range(3), np.arange(3), torch.arange(3), [1, 2], "abc"])
-def test_numbers_hold_no_strings(given):
-    assert strings_in(given) == []

@@ -66,10 +66,6 @@ def test_scores_show_what_they_are_and_their_lists():
     assert {"a path", "7", "8"} <= set(found.cells)
 
 
-def test_scores_without_rows_are_shown():
-    assert "0 training instances" in Scores(np.zeros((0, 2)), ids=[])._repr_html_()
-
-
 def test_predictions_show_the_least_likely_labels():
     found = seen(OutOfSample([[0.9, 0.1], [0.2, 0.8]], ids=[7, 8], labels=[1, 1]))
     at = found.cells.index("quality") + 1

@@ -1,7 +1,5 @@
 """The training rows behind a prediction."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -153,15 +151,6 @@ def test_the_most_confident_errors_come_first(digits, queries):
     assert (np.diff(sure) <= 0).all()
     with pytest.raises(ApplicationError, match="no labels"):
         _ = predictions(digits.influence, queries[0]).errors
-
-
-def test_explanations_become_json_and_a_table(explained):
-    data = json.loads(json.dumps(explained.as_dict(), allow_nan=False))
-    assert data["items"][0]["supporting"][0]["id"] == explained[0].supporting[0].id
-    assert data["items"][0]["significant_supporting"] == explained[0].significant_supporting
-    table = explained.table()
-    assert len(table) == sum(len(one.supporting) + len(one.opposing) for one in explained)
-    assert list(table.columns[:6]) == ["query", "predicted", "probability", "query_label", "side", "place"]
 
 
 def test_groups_as_instances_are_explained_by_group(digits):

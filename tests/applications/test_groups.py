@@ -1,7 +1,5 @@
 """What a group of training rows does, and predictions without it."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -72,15 +70,6 @@ def test_random_groups_of_null_ids_are_rarely_significant(digits):
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))
     found = groups(inf, digits.validation, members=np.random.default_rng(0).integers(0, 40, 500))
     assert np.mean([item.p_value < 0.05 for item in found.items]) < 0.2
-
-
-def test_results_become_json_and_a_table(digits, annotated):
-    found = groups(digits.influence, digits.validation, members=digits.y)
-    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["items"][0]["rows"] == found.items[0].rows
-    assert found.table()["group"].tolist() == [item.group for item in found.items]
-    data = without_group(annotated[0], "Ann", digits.test[0][:2], others=2).as_dict()
-    assert data == without_group(annotated[0], instance_id_of("Ann"), digits.test[0][:2], others=2).as_dict()
-    assert len(json.loads(json.dumps(data, allow_nan=False))["changed"]) == 2
 
 
 def test_not_one_group_per_instance_is_refused(digits):

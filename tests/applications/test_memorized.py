@@ -1,7 +1,5 @@
 """Self-influence and likely label errors."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -9,10 +7,8 @@ import torch
 import turnover
 from turnover.applications import memorized, near_duplicates
 from turnover.applications.labels import ClassLabels
-from turnover.applications.results import histogram
 from turnover.errors import ApplicationError
 from turnover.evaluation import mislabel_detection
-from turnover.scores import Scores
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +39,6 @@ def test_likely_wrong_rows_are_all_whose_label_is_not_the_most_probable(found):
     assert all(row.likely_label_error for row in rows)
     assert [row.p_wrong for row in rows] == sorted((row.p_wrong for row in rows), reverse=True)
     assert (found.out_of_sample.probs.argmax(1) != found.labels.values)[found.order].argmin() == len(rows)
-
-
-def test_a_row_holds_what_scores_and_predictions_hold(found):
-    row = found.label_errors([7])[0]
-    assert row.self_influence == pytest.approx(float(found.self_influence.values[7]))
-    assert row.stderr == pytest.approx(float(found.self_influence.stderr[7]))
-    assert row.label_quality == pytest.approx(float(found.out_of_sample.label_quality[7]))
-    assert row.p_wrong == pytest.approx(1 - row.label_quality)
 
 
 def test_the_histogram_holds_every_row(found):
@@ -86,15 +74,6 @@ def test_what_was_computed_before_is_taken(found, digits):
     assert np.array_equal(again.order, found.order)
 
 
-def test_it_becomes_json_and_a_table(found):
-    data = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert len(data["likely_label_errors"]["items"]) == data["likely_label_errors"]["count"] == found.disagreements
-    assert data["memorized"]["count"] == found.count
-    assert sum(data["memorized"]["histogram"]["counts"]) == 500
-    table = found.table()
-    assert table["position"].tolist() == found.order.tolist()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -121,12 +100,6 @@ def test_memorized_rows_have_a_positive_and_significant_self_influence(found):
     finding = found.find_memorized(most=20)
     assert finding.share == found.count / 500 <= finding.share_positive == found.share_positive
     assert [one.row for one in finding.items] == [one.row for one in found.most_memorized(20)]
-
-
-def test_a_histogram_goes_from_the_first_to_the_last_score():
-    found = histogram(Scores([0.0, 1.0, 1.0], ids=[0, 1, 2]), bins=2, tails=0)
-    assert found is not None
-    assert found.counts == (1, 2)
 
 
 @pytest.mark.parametrize(

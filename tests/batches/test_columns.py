@@ -144,12 +144,6 @@ def test_two_different_rows_with_one_id_are_an_error_through_subsets_and_concate
         list(data)
 
 
-def test_reading_the_same_row_twice_is_fine():
-    rows = [{"uid": 4}, {"uid": 5}]
-    data = with_instance_ids(ConcatDataset([rows, Subset(rows, [1, 1, 0])]), id="uid")
-    assert ids_of(data) == ids_of(data) == [4, 5, 5, 5, 4]
-
-
 def test_rows_of_one_group_share_an_id():
     data = with_instance_ids([("x", "anna"), ("y", "ben"), ("z", "anna"), ("w", 3)], groups=1)
     assert [row[-1] for row in data] == [instance_id_of("anna"), instance_id_of("ben"), instance_id_of("anna"), 3]

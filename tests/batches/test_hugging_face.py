@@ -97,12 +97,6 @@ def concatenated():
     return datasets.concatenate_datasets([table(8), table(12, 8)])
 
 
-@pytest.mark.parametrize(("root", "shuffle"), [(table, True), (table, False), (concatenated, True)])
-def test_splits_of_one_root_have_its_rows(root, shuffle):
-    given = with_instance_ids(root().train_test_split(0.3, seed=0, shuffle=shuffle))
-    assert all(ids_of(given[split]) == given[split]["x"][:] for split in ("train", "test"))
-
-
 def test_integers_and_strings_of_a_column_are_used():
     numbers = datasets.Dataset.from_dict({"uid": [7, 5, 9]})
     assert ids_of(with_instance_ids(numbers, id="uid")) == [7, 5, 9]
@@ -119,41 +113,12 @@ def test_integers_and_strings_of_a_column_are_used():
         assert with_instance_ids(empty).column_names == ["x", "instance_id"]
 
 
-def test_two_rows_with_one_id_are_an_error_at_once():
-    data = datasets.Dataset.from_dict({"uid": [4, 5, 4]})
-    with pytest.raises(InstanceIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
-        with_instance_ids(data, id="uid")
-    assert ids_of(with_instance_ids(data.select([1, 0, 1, 0]), id="uid")) == [5, 4, 5, 4]
-
-
 def test_two_rows_of_two_splits_with_one_id_are_an_error():
     splits = datasets.DatasetDict(
         train=datasets.Dataset.from_dict({"uid": [4, 5]}), test=datasets.Dataset.from_dict({"uid": [6, 5]})
     )
     with pytest.raises(InstanceIdError, match=r"row 1 of split 'train' and row 1 of split 'test' are different rows"):
         with_instance_ids(splits, id="uid")
-
-
-each_form = pytest.mark.parametrize(
-    "form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"]
-)
-
-
-@each_form
-def test_a_missing_column_is_named_with_its_nearest_neighbor(form):
-    data = form(datasets.Dataset.from_dict({"user_id": [1], "x": [2]}))
-    with pytest.raises(MissingIdError, match=r"the data set has no column 'userid', only 'user_id', 'x'. Did you mean"):
-        with_instance_ids(data, id="userid")
-
-
-@each_form
-def test_giving_ids_twice_is_an_error_unless_the_column_is_the_users_own(form):
-    data = form(with_instance_ids(table(3)))
-    with pytest.raises(InstanceIdError, match=r"already has a column 'instance_id'.*id='instance_id'"):
-        with_instance_ids(data)
-    assert ids_of(with_instance_ids(data, id="instance_id")) == [0, 1, 2]
-    strings = form(datasets.Dataset.from_dict({"instance_id": ["a", "b"]}))
-    assert ids_of(with_instance_ids(strings, id="instance_id")) == [instance_id_of("a"), instance_id_of("b")]
 
 
 def test_streams_are_counted_and_keep_their_features():

@@ -32,12 +32,6 @@ def test_rows_are_counted_in_order_in_every_epoch():
         assert list(data) == list(chained) == [("a", 0), ("b", 1), ("c", 2)]
 
 
-def test_giving_ids_twice_is_an_error():
-    for data in (with_instance_ids(Stream("ab")), ChainDataset([with_instance_ids(Stream("ab"))])):
-        with pytest.raises(InstanceIdError, match="already carries instance ids"):
-            with_instance_ids(data)
-
-
 def test_an_iterable_that_gives_nothing_the_second_time_is_an_error_and_an_empty_one_is_not():
     data = with_instance_ids(Once())
     assert list(data) == [("a", 0), ("b", 1)]

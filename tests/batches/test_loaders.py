@@ -22,7 +22,6 @@ from torch.utils.data import (
 from tests.batches.rows import ByColumn, Example, Point, Stream, numbered
 from turnover.batches import (
     InstanceIdDataset,
-    InstanceIdIterable,
     carries_ids,
     ids_of,
     instance_id_of,
@@ -196,15 +195,6 @@ def test_many_values_in_the_column_of_one_row_are_refused(kind):
         next(iter(with_instance_ids(loader, id="uid")))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_iterable_data_sets_are_counted(workers):
-    loader = DataLoader(Stream([(x * 10, 0) for x in range(5)]), batch_size=2, num_workers=workers)
-    given = with_instance_ids(loader)
-    assert isinstance(given.dataset, InstanceIdIterable)
-    for _ in range(2):
-        assert [ids.tolist() for _, _, ids in given] == [[0, 1], [2, 3], [4]]
-
-
 def test_iterable_data_sets_under_several_workers_are_refused_at_once_without_a_column():
     loader = DataLoader(Stream([{"uid": 3}, {"uid": 4}]), num_workers=2)
     with pytest.raises(BatchError, match=r"""cannot be counted by 2 workers.*id="column"""):
@@ -327,10 +317,3 @@ def test_where_only_reading_tells_nothing_is_said():
     data = with_instance_ids([{"user": 5}, {"user": 6}], id="user")
     assert ids_of(data) is None
     assert ids_of(DataLoader(with_instance_ids(numbered()), sampler=SubsetRandomSampler([1, 2]))) is None
-
-
-def test_hugging_face_columns_are_known():
-    datasets = pytest.importorskip("datasets", reason="needs the extra text")
-    data = with_instance_ids(datasets.Dataset.from_dict({"text": ["a", "b", "c"]})).select([2, 0])
-    assert ids_of(data).tolist() == [2, 0]
-    assert carries_ids(data)

@@ -194,16 +194,6 @@ def test_an_image_is_uploaded_and_answered(browser, live, tmp_path):
     )
 
 
-def test_a_row_of_images_is_chosen(browser, live):
-    run, server = live["image"]
-    browser.open(server.address)
-    number = browser.one("input[name=row]")
-    number.send_keys("3")
-    browser.one("#ask button.main").click()
-    browser.until(lambda: browser.all("#answer .predicted"), "an answer")
-    assert run.rows.names[3] in browser.one("#answer .about-row").text
-
-
 def test_a_value_of_a_table_is_edited_and_the_prediction_follows(browser, live):
     browser.open(f"{live['table'][1].address}?row=0")
     for value, wanted in (("-2.5", "small"), ("2.5", "large")):

@@ -29,13 +29,6 @@ def test_a_perfect_attribution_has_one_and_its_opposite_minus_one():
     assert lds(-helps, subsets, losses, bootstrap=FAST).value == pytest.approx(-1.0)
 
 
-def test_a_random_attribution_has_about_zero_and_its_interval_says_so():
-    _, subsets, losses = made_up(queries=60)
-    found = lds(np.random.default_rng(9).normal(size=(40, 60)), subsets, losses, bootstrap=FAST)
-    assert abs(found.value) < 0.08
-    assert 0.0 in found.interval
-
-
 @given(st.integers(0, 10_000))
 def test_each_query_is_spearmans_correlation_of_scipy_with_ties(seed):
     rng = np.random.default_rng(seed)
@@ -47,13 +40,6 @@ def test_each_query_is_spearmans_correlation_of_scipy_with_ties(seed):
     correlations = [stats.spearmanr(predicted[:, query], -losses[:, query]).statistic for query in range(3)]
     per_query = lds(scores, subsets, losses, bootstrap=Bootstrap(draws=1)).per_query
     assert np.allclose(per_query, correlations, rtol=0, atol=1e-12)
-
-
-def test_monotone_rescaling_of_outcomes_changes_nothing():
-    helps, subsets, losses = made_up(noise=1.0)
-    one, other = lds(helps, subsets, losses, bootstrap=FAST), lds(helps, subsets, np.exp(losses / 3), bootstrap=FAST)
-    assert np.array_equal(one.per_query, other.per_query)
-    assert one.interval == other.interval
 
 
 def test_positive_scale_of_a_query_and_one_offset_for_all_rows_change_nothing_for_subsets_of_one_size():
@@ -111,11 +97,6 @@ def test_rows_of_scores_are_found_by_their_ids():
     ids, order = np.arange(40) * 7 + 3, np.random.default_rng(0).permutation(40)
     scores = Scores(helps[order], ids=ids[order])
     assert lds(scores, subsets, losses, ids=ids, bootstrap=FAST).value == pytest.approx(1.0, abs=1e-6)
-
-
-def test_one_query_has_no_interval():
-    helps, subsets, losses = made_up(queries=1)
-    assert np.isnan(lds(helps, subsets, losses, bootstrap=FAST).interval.low)
 
 
 HELPS, SUBSETS, LOSSES = made_up()

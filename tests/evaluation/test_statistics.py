@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from turnover.evaluation.statistics import average_ranks, matrix_of, spearman
-from turnover.scores import Scores
+from turnover.evaluation.statistics import average_ranks, spearman
 
 # Few different values, so that most columns have ties and some are constant.
 TIED = arrays.arrays(
@@ -32,10 +31,6 @@ def test_spearman_is_that_of_scipy_with_ties_and_nan_for_constants(values):
         assert np.isnan(found)
     else:
         assert found == pytest.approx(stats.spearmanr(values[:, 0], values[:, 1]).statistic, abs=1e-12)
-
-
-def test_rows_of_scores_are_put_in_the_order_of_ids():
-    assert matrix_of(Scores([[1.0], [2.0]], ids=[8, 7]), ids=[7, 8]).tolist() == [[2.0], [1.0]]
 
 
 def test_a_constant_column_has_no_correlation_even_if_its_mean_is_rounded():

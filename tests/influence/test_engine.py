@@ -133,14 +133,6 @@ def test_queries_without_targets_are_judged_at_the_predicted_label():
         inf.pairwise(x, at_label="given")
 
 
-def test_queries_that_carry_ids_are_named_by_them():
-    model, data = really_trained()
-    some = turnover.with_instance_ids(TensorDataset(*queries()))
-    assert turnover.Influence(model, estimator="tod", train=data).pairwise(
-        torch.utils.data.Subset(some, [4, 1])
-    ).queries == (4, 1)
-
-
 def test_self_influence_finds_wrong_labels_and_the_model_keeps_its_mode():
     model, data = really_trained()
     model.train()
@@ -263,14 +255,6 @@ def test_out_of_sample_of_a_regression_is_its_outputs():
         assert np.allclose(found.probs, model(x).numpy(), atol=1e-6)
 
 
-def test_out_of_sample_takes_any_prediction():
-    model, data = really_trained()
-    result = turnover.Influence(model, estimator="tod", train=data).out_of_sample(
-        predict=lambda outputs: outputs[:, :2]
-    )
-    assert result.probs.shape == (200, 2)
-
-
 def test_variable_lengths_are_asked_one_by_one():
     class Mean(nn.Module):
         def __init__(self):
@@ -325,16 +309,6 @@ def test_padding_in_a_later_query_only_is_noticed():
     padding[2, 4:] = True
     scores = turnover.Influence(model).pairwise((tokens, padding, torch.tensor([0, 1, 2])), ids=[5])
     assert np.isfinite(scores.values).all()
-
-
-def test_many_classes_and_queries_stay_within_the_memory_by_smaller_blocks():
-    net = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 50))
-    x, y = torch.randn(20, 6), torch.arange(20)
-    model = trained(net, at=["1"])
-    usual = turnover.Influence(model).pairwise((x, y), ids=range(9))
-    tight = turnover.Influence(model, memory=100_000).pairwise((x, y), ids=range(9))
-    assert usual.path == tight.path == "last layer, one matrix product"
-    assert np.abs(usual.values - tight.values).max() < 1e-5
 
 
 def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
@@ -414,14 +388,6 @@ def test_members_need_different_seeds_and_masks():
         turnover.Influence([])
     with pytest.raises(ModelError, match="this model was never wrapped"):
         turnover.Influence(mlp())
-
-
-def test_the_progress_bar_shows_pairs_and_is_off_by_default_here(capsys):
-    model = trained(mlp(), at=["1", "3"])
-    turnover.Influence(model).pairwise(queries(), ids=range(10))
-    assert capsys.readouterr().err == ""
-    turnover.Influence(model).pairwise(queries(), ids=range(10), progress=True)
-    assert "pairs" in capsys.readouterr().err
 
 
 def test_provenance_says_what_the_scores_came_from():

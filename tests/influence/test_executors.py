@@ -287,16 +287,3 @@ def test_bundles_hold_every_item_once_in_order_and_as_many_as_take_half_a_second
 def test_bundles_of_a_stream_are_read_only_as_they_are_asked_for():
     bundles = iter(Bundles(iter(range(10**9)), workers=2))
     assert [next(bundles) for _ in range(3)] == [[0], [1], [2]]
-
-
-@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")  # trained on other rows
-def test_self_influence_of_worker_processes_has_the_same_bytes(workers):
-    x, y, _ = train_rows()
-    data = DataLoader(turnover.with_instance_ids(TensorDataset(x, y)), batch_size=20)
-    model = last_layer()
-    here = turnover.Influence(model, train=data).self_influence(progress=False)
-    there = turnover.Influence(model, train=data, executor=workers).self_influence(progress=False)
-    assert np.array_equal(here.values, there.values)
-    assert np.array_equal(here.stderr, there.stderr)
-    assert np.array_equal(here.null, there.null)
-    assert here.ids.tolist() == there.ids.tolist()

@@ -10,7 +10,6 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset
 import turnover
 from turnover.errors import InfluenceError, InstanceIdError
 from turnover.ids import instance_id_of
-from turnover.influence import TurnOver
 
 ROWS = 24
 DOCS = [f"doc-{number}" for number in range(ROWS)]
@@ -158,16 +157,6 @@ def test_an_index_names_rows_that_are_numbered(model):
     assert finished.pairwise(QUERIES).ids.tolist() == index.tolist()
 
 
-def test_groups_are_called_by_their_names(model):
-    rows = [{**row, "uid": ["ann", "bob", "cyd"][place % 3]} for place, row in enumerate(_records())]
-    inf = turnover.Influence(model, train=turnover.with_instance_ids(rows, groups="uid"), estimator="tod")
-    assert inf.mean(QUERIES).ids.tolist() == ["ann", "bob", "cyd"]
-    assert inf.self_influence().ids.tolist() == ["ann", "bob", "cyd"] * (ROWS // 3)
-    found = turnover.applications.groups(inf, QUERIES)
-    assert sorted(item.group for item in found.items) == ["ann", "bob", "cyd"]
-    assert turnover.applications.without_group(inf, "bob", X[:2], others=2).changed.shape == (2,)
-
-
 def test_findings_and_their_json_have_names(model):
     inf = turnover.Influence(model, train=SOURCES["dicts"](), estimator="tod")
     explained = turnover.applications.explain(inf, {"x": X[:2]}, k=2, same_label=False)
@@ -206,12 +195,6 @@ def test_unknown_names_are_errors_with_near_ones(model, ask, message):
 def test_another_number_of_names_than_instances_is_an_error(model, ids, names):
     with pytest.raises(InstanceIdError, match=f"names has {len(names)} names, and train has .* Give one name for each"):
         turnover.Influence(model, train=(X, Y, ids), names=names)
-
-
-@pytest.mark.parametrize("center", ["no", None, 1])
-def test_centering_is_a_yes_or_a_no(model, center):
-    with pytest.raises(InfluenceError, match=r"center=\) must be True or False"):
-        turnover.Influence(model, estimator=TurnOver(center=center))
 
 
 def test_names_of_all_rows_suit_some_of_them(model):

@@ -120,18 +120,6 @@ def test_activation_checkpointing_changes_nothing(tmp_path):
     assert_same(trained(recomputed.model), trained(plain.model))
 
 
-def test_another_trainer_can_be_combined_with_it(tmp_path):
-    class Doubled(transformers.Trainer):
-        def compute_loss(self, model, inputs, *args, **options):
-            return 2 * super().compute_loss(model, inputs, *args, **options)
-
-    class Mine(TurnOverTrainer, Doubled):
-        pass
-
-    once, twice = (train(tmp_path, masked(), kind=kind, max_steps=1) for kind in (TurnOverTrainer, Mine))
-    assert twice.state.log_history[0]["loss"] == pytest.approx(2 * once.state.log_history[0]["loss"], rel=1e-3)
-
-
 # Replicas
 
 

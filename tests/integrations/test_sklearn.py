@@ -61,15 +61,6 @@ def test_memorized_rows_are_those_with_wrong_labels():
     assert np.isin(np.argsort(found.out_of_sample_.label_quality)[:60], wrong).sum() > 40
 
 
-def test_influence_of_training_rows_on_themselves_is_their_self_influence(wine):
-    x, y = wine
-    one = turnover.TurnOverClassifier(hidden=(64,), replicas=1, epochs=10, random_state=0, estimator="tod").fit(x, y)
-    scores = one.influence(x[:20], y[:20], ids=range(20))
-    # One is centered query by query, the other by one number for all rows.
-    itself = np.diagonal(scores.values) + np.asarray(scores.offset)
-    assert np.allclose(itself, one.self_influence_.values[:20] + one.self_influence_.offset, atol=1e-4)
-
-
 def test_influence_is_of_every_training_row_and_judged_at_the_predicted_label_where_none_is_given(classifier, wine):
     x, y = wine
     at_predicted = classifier.influence(x[:5], classifier.predict(x[:5]))
@@ -102,12 +93,6 @@ def test_several_targets_are_predicted_together():
     assert both.predict(x[:7]).shape == (7, 2)
     assert both.score(x, np.stack([y, -y], 1)) > 0.3
     assert both.influence(x[:2], [[1.0, 2.0], [3.0, 4.0]]).values.shape == (len(y), 2)
-
-
-def test_the_same_random_state_gives_the_same_predictions_and_scores(classifier, wine):
-    again = clone(classifier).fit(*wine)
-    assert np.array_equal(again.predict_proba(wine[0]), classifier.predict_proba(wine[0]))
-    assert again.self_influence_.equals(classifier.self_influence_)
 
 
 def test_a_pickled_classifier_answers_as_before(classifier, wine):

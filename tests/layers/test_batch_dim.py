@@ -55,18 +55,6 @@ class Recurrent(nn.Module):
         return self.fc(self.rnn(x)[0])
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_a_linear_layer_after_an_lstm(length, batch_first):
-    model = turnover.wrap(Recurrent(batch_first), at=["rnn", "fc"])
-    dim = 0 if batch_first else 1
-    x = torch.randn(N, length, 6)
-    seen = seen_at(model, ["rnn", "fc"], x if batch_first else x.transpose(0, 1))
-    assert_batch_in(seen["rnn"], dim, "rnn")
-    assert_batch_in(seen["fc"], dim, "fc")
-    assert masking_of(model).learned.batch_dims == [None, dim]
-
-
 class Stateful(Recurrent):
     """Takes the lengths and the first state along, as many recurrent models do."""
 

@@ -49,14 +49,6 @@ def test_every_mask_source_equals_the_slow_twin(source):
     assert masking_of(model).recipe.kind == source.kind
 
 
-def test_sites_may_have_keep_rates_of_their_own():
-    plain = nn.Sequential(nn.Linear(6, 40), turnover.TurnOverDropout(0.2), nn.Linear(40, 70), nn.ReLU())
-    model, x = turnover.wrap(plain, at=["3"], keep=0.7), torch.randn(5, 6)
-    sites = {"1": ("features", 0.2), "3": ("features", 0.7)}
-    expected = forward_twin.forward(plain.eval(), x, ids=IDS, views="flip", sites=sites)
-    torch.testing.assert_close(run(model, x, view="flip"), expected)
-
-
 @pytest.mark.parametrize("keep", [0.5, 0.25, 0.9])
 def test_keep_and_flip_are_exact_complements_with_the_right_scale(keep):
     model = wrapped_mlp(keep).eval()
@@ -136,14 +128,6 @@ def test_a_batch_of_one_is_expanded_in_eval_mode_and_equals_the_repeated_batch(m
     model, x = make().eval(), torch.randn(1, 6)
     repeated = run(model, x.expand(5, 6).contiguous(), view=view)
     torch.testing.assert_close(run(model, x, view=view), repeated, rtol=1e-6, atol=1e-6)
-
-
-def test_channels_and_positions_are_expanded_too():
-    model = turnover.wrap(cnn(), at={"1": "channels", "4": "channels"}).eval()
-    x = torch.randn(1, 2, 8, 8)
-    for view in ("flip", "full"):
-        repeated = run(model, x.expand(5, 2, 8, 8), view=view)
-        torch.testing.assert_close(run(model, x, view=view), repeated, rtol=1e-5, atol=1e-6)
 
 
 def test_an_expanded_activation_may_be_changed_in_place():

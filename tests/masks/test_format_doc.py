@@ -32,45 +32,6 @@ def in_hex(*words):
     return " ".join(f"{word:08x}" for word in words)
 
 
-def computed_by_twin():
-    text = twin.key_text("counter", SEED, SITE)
-    keys = twin.key_words("counter", SEED, SITE)
-    a, b = twin.instance_words(ID, keys)
-    x = twin.triple32((ID + keys[0]) % 2**32)
-    words = [twin.stream_word(a, b, position) for position in (0, 1, 24, 25)]
-    rows = twin.codebook_rows(SEED, SITE, ID, 4096, 4)
-    masks = {
-        name: twin.hex_words(mask(SEED, SITE, keep, ID, WIDTH))
-        for name, mask, keep in (
-            ("counter, keep 0.5", twin.counter_mask, 0.5),
-            ("counter, keep 0.75", twin.counter_mask, 0.75),
-            ("counter, keep 0.1", twin.counter_mask, 0.1),
-            ("volatile, block 1024, keep 0.5", twin.volatile_mask, 0.5),
-            ("codebook, rows 4096, picks 4, keep 0.5", twin.codebook_mask, 0.5),
-        )
-    }
-    return {
-        "triple32(00000001)": in_hex(twin.triple32(1)),
-        "triple32(ffffffff)": in_hex(twin.triple32(2**32 - 1)),
-        "text of the counter key": text,
-        "its SHA-256": hashlib.sha256(text.encode()).hexdigest(),
-        "K0, K1, K2": in_hex(*keys),
-        "L, H": in_hex(ID % 2**32, ID >> 32),
-        "X, B, A": in_hex(x, b, a),
-        "stream at 0, 1, 24, 25": in_hex(*words),
-        "R for keep 0.1": str(twin.numerator(0.1)),
-        "Q for keep 0.5 and 4 picks": str(twin.primitive_numerator(0.5, 4)),
-        "rows picked of 4096 by 4": " ".join(map(str, rows)),
-        **masks,
-    }
-
-
-def test_worked_example_is_what_the_twin_computes():
-    computed = computed_by_twin()
-    assert computed.keys() == EXAMPLE.keys() - {"what", "---"}
-    assert {name: EXAMPLE[name] for name in computed} == computed
-
-
 @pytest.mark.parametrize("name", [name for name in EXAMPLE if re.match("(counter|volatile|codebook),", name)])
 def test_worked_example_is_what_the_library_computes(name):
     kind, *settings = name.split(", ")
@@ -87,11 +48,6 @@ def test_library_derives_the_keys_and_the_stream_of_the_worked_example():
     low, high = hashing.id_words(torch.tensor([ID]))
     first, second = hashing.instance_keys(low, high, torch.tensor(words, dtype=torch.int32))
     assert in_hex(int(second) % 2**32, int(first) % 2**32) == EXAMPLE["X, B, A"][9:]
-
-
-def test_units_named_in_the_text_are_kept_and_dropped_as_it_says():
-    kept = twin.counter_mask(SEED, SITE, 0.5, ID, WIDTH)
-    assert [unit for unit in range(5) if kept[unit]] == [0, 1, 4]
 
 
 def test_recipe_tensor_is_laid_out_as_described():

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.golden.masks import write
-from tests.reference.mask_twin import hex_words, twin_bits
+from tests.reference.mask_twin import hex_words
 from turnover.masks import Stream, source_from, unpack
 from turnover.masks.hashing import FORMAT
 
@@ -28,29 +27,8 @@ def test_bits_are_those_of_the_golden_file(case):
     assert [hex_words(row) for row in bits] == list(case["words"].values())
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=name_of)
-def test_twin_agrees_with_the_golden_file(case):
-    bits = twin_bits(
-        case["source"],
-        seed=int(case["seed"]),
-        site=case["site"],
-        keep=case["keep"],
-        ids=[int(number) for number in case["words"]],
-        width=case["width"],
-        options=case["options"],
-    )
-    assert [hex_words(row) for row in bits.tolist()] == list(case["words"].values())
-
-
 def test_golden_file_has_the_format_of_the_code_and_ids_at_all_edges():
     assert GOLDEN["format"] == FORMAT
     edges = {2**24, 2**31, 2**53, 2**62, 2**63 - 1}
     assert all(edges <= {int(number) for number in case["words"]} for case in GOLDEN["cases"])
     assert {case["source"] for case in GOLDEN["cases"]} == {"counter", "volatile", "codebook"}
-
-
-def test_writer_refuses_to_overwrite_golden_bits():
-    before = write.PATH.read_bytes()
-    with pytest.raises(SystemExit, match="Golden bits never change"):
-        write.main()
-    assert write.PATH.read_bytes() == before

@@ -106,13 +106,6 @@ def test_bits_are_right_when_several_threads_ask_at_once(source):
 
 
 @each_source
-def test_no_ids_and_no_streams_give_nothing(source):
-    (words,) = source.words(torch.tensor([], dtype=torch.int64), [Stream("fc1", 40)])
-    assert words.shape == (0, 2)
-    assert source.words(torch.arange(3), []) == []
-
-
-@each_source
 def test_asking_leaves_ids_and_random_state_alone(source):
     ids, state = torch.arange(100), torch.get_rng_state()
     bits_of(source, ids, Stream("fc1", 100, 0.3))

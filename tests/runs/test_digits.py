@@ -32,14 +32,6 @@ def test_a_tenth_of_the_training_labels_is_changed_and_the_same_for_one_seed():
     assert not np.array_equal(data.labels, load_digits(DigitsConfig(seed=6)).labels)
 
 
-def test_the_rows_of_the_run_are_the_digits_in_their_order(result):
-    run, data = result.run, result.data
-    assert run.places("train").tolist() == list(range(1437))
-    assert [int(run.label_names[label]) for label in run.rows.labels[:1437]] == data.labels.tolist()
-    assert np.array_equal(run.rows.values[:1437, :, :, 0], data.arrays["images_train"])
-    assert len(run.places("validation")) == len(run.places("test")) == 180
-
-
 def test_most_changed_labels_are_among_the_top_tenth_by_self_influence(result):
     assert len(result.suspects) == 144
     assert result.found >= 120

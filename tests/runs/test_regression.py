@@ -23,7 +23,6 @@ from turnover.runs import (
     start_run,
 )
 from turnover.runs._reading import read_rows
-from turnover.ui.web.corrections import MarkBook
 
 
 @pytest.fixture(scope="module")
@@ -215,15 +214,6 @@ def test_groups_of_rows_with_numbers_are_scored_as_one(tmp_path):
     behind = [example for one in findings.errors for example in (*one.supporting, *one.opposing)]
     assert behind
     assert all(example.group is not None and example.label is None for example in behind)
-
-
-def test_a_mark_that_removes_a_row_can_be_read_again(run):
-    book = MarkBook(run)
-    try:
-        book.put_all({5: "1.25", 6: None})
-        assert {mark.row: mark.label for mark in MarkBook(run).all} == {5: "1.25", 6: None}
-    finally:
-        book.put_all({}, taken_back=[5, 6])
 
 
 def test_true_numbers_are_compared_exactly(tmp_path):

@@ -104,21 +104,6 @@ def test_groups_and_copies_across_groups_stay_on_one_side(seed):
     assert 0.6 < (splits == 0).mean() < 0.95
 
 
-def test_a_few_large_groups_leave_each_split_one():
-    rows = rows_of(np.arange(100) % 2, groups=[f"group {place // 20}" for place in range(100)])
-    assert np.bincount(split_rows(rows, CONFIG)).tolist() == [60, 20, 20]
-
-
-def test_ten_rows_leave_one_of_each_class_to_validate_and_to_test():
-    rows = rows_of(np.arange(10) % 2)
-    assert counts_of(rows, split_rows(rows, CONFIG)).tolist() == [[3, 3], [1, 1], [1, 1]]
-
-
-def test_a_class_with_a_single_row_is_trained_on():
-    rows = rows_of([0] * 30 + [1] * 30 + [2])
-    assert split_rows(rows, CONFIG)[-1] == 0
-
-
 def test_without_a_test_share_there_are_no_test_rows():
     splits = split_rows(rows_of(np.arange(40) % 2), RunConfig("rows.csv", test=0))
     assert np.bincount(splits, minlength=3).tolist() == [36, 4, 0]

@@ -230,9 +230,3 @@ def quantized():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces another library
         return torch.ao.quantization.quantize_dynamic(MODELS["mlp"][0](), {nn.Linear})
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_quantized_network_is_rejected(mode):
-    with pytest.raises(PlanError, match=r"'0', '2', '4': quantized already, so they cannot learn"):
-        turnover.wrap(quantized(), mode=mode)

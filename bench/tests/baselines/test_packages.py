@@ -102,11 +102,6 @@ def test_a_missing_package_is_named_with_what_installs_it_before_anything_is_tra
         trained_method(name, recipe)
 
 
-def test_an_unknown_method_is_told_which_there_are():
-    with pytest.raises(BaselineError, match=r"no method 'ekfac'. Give one of tracin, .*kronfluence-ekfac"):
-        check_method("ekfac")
-
-
 def _of_floats(recipe):
     return TrainingRecipe(partial(nn.Linear, 6, 1), recipe.inputs, recipe.targets[:, None].float(), epochs=1)
 

@@ -1,12 +1,9 @@
 """Benchmarks of other packages: a toy run of each where its package is, and the page of both."""
 
-import json
-
 import pytest
 
 from turnover_bench.benchmarks.peers.digits import SIZES
 from turnover_bench.benchmarks.peers.likeness import measure_likeness
-from turnover_bench.benchmarks.peers.page import findings, write_page
 
 FOUND = {
     "dattri": {
@@ -30,26 +27,6 @@ FOUND = {
 def part(package):
     config = {"rows": 600, "tests": 60, "halves": 40, "epochs": None, "seeds": [0, 1]}
     return FOUND[package] | {"config": config, "seconds": 61.0, "version": "1.0"}
-
-
-def test_parts_are_measured_apart_and_shown_on_one_page(tmp_path):
-    write_page("dattri", part("dattri"), tmp_path, size="full")
-    text = write_page("quanda", part("quanda"), tmp_path, size="full").read_text()
-    assert "## dattri 1.0" in text
-    assert "## quanda 1.0" in text
-    assert "0.400 ± 0.141" in text
-    assert "### Why similarity wins subclass detection" in text
-    record = json.loads((tmp_path / "peers.json").read_text())
-    assert (record["experiment"], record["seconds"], set(record["parts"])) == ("peers", 122.0, {"dattri", "quanda"})
-
-
-def test_findings_compare_our_best_with_the_best_of_the_package():
-    lds, auc = findings("dattri", part("dattri"))
-    assert lds.ours == "one finished network 0.400; Grad-Dot 0.150"
-    assert lds.agreement.endswith("our best is above the best of its own methods.")
-    assert auc.agreement.endswith("our best is below the best of its own methods.")
-    (classes,) = findings("quanda", part("quanda"))
-    assert classes.agreement.endswith("our best is equal to the best of its own methods.")
 
 
 def test_likeness_finds_subclasses_that_were_not_learned():

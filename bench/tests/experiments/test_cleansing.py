@@ -21,28 +21,11 @@ from turnover_bench.experiments.cleansing.experiment import (
 from turnover_bench.experiments.cleansing.experiment import run as measure
 from turnover_bench.experiments.cleansing.page import (
     findings,
-    noise_sentence,
     page,
 )
-from turnover_bench.experiments.datasets.texts import Sentences, load_electronics, split_reviews, tokenized
+from turnover_bench.experiments.datasets.texts import Sentences, load_electronics, split_reviews
 from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.networks import masked_mlp
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
-        ("I can't, don't AND won't!", "i ca n't , do n't and wo n't !"),
-        ('He said "no way" twice.', "he said `` no way '' twice ."),
-        ("It's 5.1 inches; costs $1,000 (used)...", "it 's 5.1 inches ; costs $ 1,000 ( used ) ..."),
-        ("The U.S. version cannot play it.Very bad", "the u.s. version can not play it . very bad"),
-        ("my friends' well-made radio -- or 'toy'", "my friends ' well-made radio -- or ` toy '"),
-        ("a &quot;deal&quot; &amp; more", "a `` deal '' & more"),
-    ],
-)
-def test_a_review_is_written_as_sst2_is(text, tokens):
-    assert tokenized(text) == tokens
-    assert tokenized(tokens) == tokens  # what is cut already stays as it is
 
 
 def test_equal_and_nearly_equal_reviews_are_on_one_side_of_every_split():
@@ -121,12 +104,3 @@ def test_mean_influence_in_pieces_is_that_of_all_reviews_and_resumes(tmp_path):
     (tmp_path / "0.json").write_text(json.dumps(pieces[0] | {"found": [one + 9 for one in pieces[0]["found"]]}))
     (tmp_path / "1.json").unlink()
     np.testing.assert_allclose(mean_influence(influence, reviews, asked, tmp_path), expected + 4, atol=1e-6)
-
-
-def test_a_choice_that_seeds_do_not_share_is_called_noise():
-    setting = {"shown": 0.01, "replicas": 8}
-    told = noise_sentence({"setting": setting, "overlap": {"tod": 0.012, "recommended": 0.3}})
-    assert "mostly noise where they are chosen by one model, original estimator." in told
-    assert "the recommended estimator (30 times)" in told
-    assert "noise" not in noise_sentence({"setting": setting, "overlap": {"tod": 0.2}})
-    assert noise_sentence({"setting": setting, "overlap": {"tod": None}}) == ""  # one seed shares nothing

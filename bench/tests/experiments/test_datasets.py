@@ -10,8 +10,6 @@ from turnover.errors import TurnOverError
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.datasets.files import read_tsv
 from turnover_bench.experiments.datasets.images import (
-    FONTS,
-    _glyphs,
     change_labels,
     labels_by_people,
     load_cifar10,
@@ -112,13 +110,3 @@ def test_features_of_a_text_do_not_depend_on_its_neighbors_and_are_computed_once
     for file in kept:
         np.save(file, np.zeros_like(np.load(file)))
     assert text_features(texts, model=minilm, cache=tmp_path, progress=False).abs().sum() == 0  # read, not computed
-
-
-def test_every_font_has_a_picture_of_its_own_for_every_letter():
-    glyphs = _glyphs().flatten(3)
-    assert glyphs.shape == (len(FONTS), 2, 26, 24 * 24)
-    for letters in glyphs.flatten(0, 1):
-        assert len(letters.unique(dim=0)) == 26  # a font without them has one box for all
-        assert (letters.amax(1) > 0.5).all()
-    edges = _glyphs()[..., [0, -1], :].mean(), _glyphs()[..., [0, -1]].mean()
-    assert max(edges) < 0.01  # hardly any is cut off

@@ -49,11 +49,6 @@ def test_values_are_clipped_to_the_percentiles_of_the_paper():
     assert text.steps.tolist()[::10] == [0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5]
 
 
-def test_several_models_are_averaged_and_unknown_values_have_no_color():
-    assert colored_text(["a", "b"], [[0.0, 2.0], [0.0, 4.0]]).values.tolist() == [0, 3]
-    assert colored_text(["a", "b", "c"], [0.0, float("nan"), 1.0]).steps.tolist() == [0, 0, 5]
-
-
 @pytest.mark.parametrize(
     ("tokens", "values", "options", "message"),
     [

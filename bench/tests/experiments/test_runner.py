@@ -105,18 +105,6 @@ def test_a_folder_with_other_files_is_refused(doubled, tmp_path):
         run("doubled_rows", "toy", tmp_path)
 
 
-def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
-    page = publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
-    index = write_index(tmp_path / "results")
-    assert index == tmp_path / "results.md"
-    assert (
-        "| [Doubled rows](results/doubled_rows.md) | `doubled_rows` | small |     0.0 |         yes |"
-        in index.read_text()
-    )
-    assert "20" in page.read_text()
-    assert "make repro-doubled-rows SIZE=small" in page.read_text()
-
-
 def test_the_index_leads_with_the_claims_of_the_paper_by_the_largest_run(doubled, tmp_path, monkeypatch):
     monkeypatch.setattr("turnover_bench.experiments.index.PAPER", ("doubled_rows",))
     results = tmp_path / "results"
@@ -179,12 +167,6 @@ def test_the_command_ends_with_1_where_a_result_is_not_as_expected(doubled, tmp_
     (doubled / "expected.json").write_text('{"small": {"double": [0, 1]}}')
     assert main(["doubled_rows", "--out", str(tmp_path / "out")], results=tmp_path / "results") == 1
     assert "double is 20, expected from 0 to 1" in capsys.readouterr().out
-
-
-def test_without_a_name_all_are_run(doubled, tmp_path, monkeypatch):
-    monkeypatch.setattr("turnover_bench.experiments.__main__.ROOT", tmp_path)
-    assert main(["--size", "toy"], results=tmp_path / "results") == 0
-    assert (tmp_path / "runs" / "doubled_rows-toy" / "result.json").exists()
 
 
 def test_an_unknown_name_says_which_there_are(capsys):

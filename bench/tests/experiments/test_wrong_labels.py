@@ -1,14 +1,6 @@
 """Wrong labels: a toy run makes all lists, resumes, and the page tells who finds more."""
 
-import pytest
-
-from turnover_bench.experiments.wrong_labels.experiment import _how_often, verdict
-
-
-@pytest.mark.parametrize(("ours", "said"), [(280, "more than"), (231, "as many as"), (180, "fewer than")])
-def test_the_verdict_follows_the_numbers(ours, said):
-    sd = {"turnover": 5.0, "cleanlab": 6.0, "cleanlab_logistic": 4.0}
-    assert said in verdict({"mean": {"turnover": ours, "cleanlab": 228, "cleanlab_logistic": 210}, "sd": sd})
+from turnover_bench.experiments.wrong_labels.experiment import _how_often
 
 
 def test_lists_are_counted_whose_share_of_wrong_labels_is_near_and_within_the_interval():

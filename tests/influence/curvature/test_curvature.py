@@ -238,13 +238,6 @@ def test_units_that_no_row_uses_have_eigenvalues_of_zero(used):
     torch.testing.assert_close((vectors.double() * values) @ vectors.double().T, matrix, atol=1e-5, rtol=1e-5)
 
 
-def test_a_finished_model_has_no_interval_and_says_so():
-    scores = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1)).pairwise(_data("mlp", QUERIES, 2))
-    assert scores.stderr is None
-    with pytest.raises(turnover.errors.ScoresError, match="replicas"):
-        scores.interval()
-
-
 def test_what_needs_masks_says_so_for_a_finished_model():
     train = _data("mlp", ROWS, 1)
     with pytest.raises(turnover.errors.ModelError, match=r"held-out prediction needs masks.*turnover.wrap"):
@@ -261,17 +254,6 @@ def test_self_influence_of_a_finished_model_equals_that_of_loops_over_parameters
     assert (own.method, own.unit, own.stderr) == ("curvature", "loss", None)
     np.testing.assert_allclose(own.values, curvature_twin.own_scores(model, rows, 1.5, 0.7).numpy(), rtol=2e-3)
     np.testing.assert_allclose(inf.self_influence((rows[0][:4], rows[1][:4])).values, own.values[:4], rtol=1e-4)
-
-
-def test_scores_name_the_estimator_that_made_them():
-    x, y = _data("mlp", ROWS, 1)
-    model = turnover.wrap(mlp(), at=["1"])
-    with turnover.instances(range(ROWS)):
-        model(x)
-    for estimator, name in (("auto", "curvature"), ("tod", "tod"), ("curvature", "curvature")):
-        inf = turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=estimator)
-        assert inf.top((x[:2], y[:2]), k=1).method == inf.pairwise((x[:2], y[:2])).method == name
-    assert turnover.Influence(model).pairwise((x[:2], y[:2]), ids=range(4)).method == "tod"
 
 
 def test_several_finished_models_are_an_ensemble():
@@ -306,16 +288,6 @@ def test_finished_models_need_no_ids(form):
     expected = turnover.Influence(built("mlp"), train=(x, y)).pairwise(_data("mlp", QUERIES, 2))
     assert scores.ids.tolist() == list(range(ROWS))
     assert np.corrcoef(scores.values.ravel(), expected.values.ravel())[0, 1] > 0.98
-
-
-def test_a_folder_resumes_to_the_same_bytes(tmp_path):
-    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
-    inf = turnover.Influence(built("mlp"), train=rows)
-    first = inf.pairwise(queries, out=tmp_path / "scores").values
-    again = turnover.Influence(built("mlp"), train=rows).pairwise(queries, out=tmp_path / "scores")
-    assert np.array_equal(first, again.values)
-    with pytest.raises(turnover.errors.StoreError):
-        turnover.Influence(built("mlp", 1), train=rows).pairwise(queries, out=tmp_path / "scores")
 
 
 class _StopError(Exception):

@@ -13,7 +13,7 @@ from tests.ui.html.made_data import HOSTILE, made_data
 from turnover.applications import Duplicates, find_near_duplicates
 from turnover.runs import RunConfig, start_run
 from turnover.ui.html import collect, shown_row
-from turnover.ui.html.sections import ReportData, sections_of, settings_of
+from turnover.ui.html.sections import ReportData, settings_of
 
 SIZE = "<b>size</b>"
 
@@ -139,20 +139,6 @@ def test_unseen_rows_are_predicted_by_flipped_subnetworks_as_training_rows_are(t
     assert np.allclose(again.probs, table_run.out_of_sample.probs, atol=1e-5)
 
 
-def test_headlines_give_figures_of_the_findings(text_data, found):
-    sections = {headline.section: headline for headline in text_data.headlines}
-    assert {"classes", "label-errors", "harmful", "memorized", "trust"} <= set(sections)
-    assert set(sections) <= {section.id for section in sections_of(text_data)}
-    assert sections["label-errors"].figure == str(found.likely_label_errors.count)
-    assert f"({found.memorized.count} of " in sections["memorized"].sentence
-
-
-def test_the_making_says_how_to_make_it_again(text_data, report_run):
-    assert str(report_run.folder.config) in text_data.making["command"]
-    assert tomllib.loads(text_data.making["config"])["learning_rate"] == 0.01
-    assert text_data.making["seconds"]["training"] > 0
-
-
 def test_settings_that_were_left_open_are_shown_as_they_were_used(tmp_path):
     lines = [f"{number},{'large' if number > 20 else 'small'}" for number in range(40)]
     (tmp_path / "things.csv").write_text("\n".join(["size,kind", *lines]), encoding="utf-8")
@@ -198,15 +184,6 @@ def test_groups_take_the_place_of_rows_where_groups_were_trained(group_run):
     assert sum(group.rows for group in found.groups.items) == data.overview["rows"]["train"]
     assert all(example.group for one in found.errors for example in one.supporting)
     assert next(headline for headline in data.headlines if headline.section == "groups")
-
-
-def test_there_is_one_baseline_the_one_that_the_run_names(found, report_run):
-    assert found.majority_class_baseline == pytest.approx(report_run.about.results["most_frequent_share"])
-
-
-def test_mean_influence_says_its_unit(found, report_run):
-    mean = report_run.mean_influence
-    assert (found.harmful.unit, found.harmful.standardized) == (mean.unit, True)
 
 
 def test_the_twin_has_every_part_of_the_data():
