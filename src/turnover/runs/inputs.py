@@ -73,8 +73,8 @@ class _MaskedLayer:
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            masked = [nn.Linear(self.width, settings.hidden), nn.ReLU()]
-            return nn.Sequential(*self.layers(), *masked, nn.Linear(settings.hidden, outputs, bias=False))
+            masked = [*self.layers(), nn.Linear(self.width, settings.hidden), nn.ReLU()]
+            return nn.Sequential(*masked, nn.Linear(settings.hidden, outputs, bias=False))
 
     def masked(self, settings: RunConfig, outputs: int) -> nn.Module:
         """Return the same network with masks on the ReLU layer before the outputs."""
