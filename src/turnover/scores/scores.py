@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
-from turnover.ids import Ids, Ints, Name, Names, strings_in
+from turnover.ids import Ints, Name, Names, strings_in
 from turnover.storage import TileStore
 from turnover.tables import Facts, counted, html_of, listed, number_range, text_of
 
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 _MOST_LISTED = 10_000_000  # places of a list beyond the instances there are: they take memory all the same
-_OPTIONAL = ("stderr", "null", "null_spread", "offset")
 _NOISE_HINT = (
     "Train 3 replicas or more (turnover.wrap(..., replicas=3), or an ensemble of models), or keep the scores of "
     "null ids: turnover.Influence does, as null=."
@@ -382,8 +381,7 @@ class Scores(OfInstances):
         if over not in ("queries", "ids"):
             raise ScoresError(f'over must be "queries" or "ids", got {over!r}.')
         about = vars(agreed(parts, over))
-        _check_known(parts)
-        scores = cls(**about, **(_over_queries(parts) if over == "queries" else _over_ids(parts)))
+        scores = cls(**about, **(_over_queries if over == "queries" else _over_ids)(parts, _known(parts)))
         tokens = TokenScores.concat([part._tokens for part in parts])
         return scores if tokens is None else scores.with_tokens(tokens)
 
@@ -539,15 +537,11 @@ class Scores(OfInstances):
             (array([0., 3.], dtype=float32), array([-1.,  3.], dtype=float32))
         """
         places: list[Any] = [*at] if isinstance(at, tuple) else [at]
-        if isinstance(places[0], str):
-            rows = rows_of(places[:1], self._mask_ids, self._names)
-            places[0] = int(rows[0]) if len(rows) == 1 else rows
-        elif strings_in(places[0]):
-            places[0] = rows_of(places[0], self._mask_ids, self._names)
-        if len(places) > 1 and isinstance(places[1], str):
-            places[1] = int(columns_of(places[1:2], self._queries)[0])
-        elif len(places) > 1 and strings_in(places[1]):
-            places[1] = columns_of(places[1], self._queries)
+        for axis, given in enumerate(places[:2]):
+            names = [given] if isinstance(given, str) else given
+            if strings_in(names):
+                found = columns_of(names, self._queries) if axis else rows_of(names, self._mask_ids, self._names)
+                places[axis] = int(found[0]) if isinstance(given, str) and len(found) == 1 else found
         return self.values[tuple(places)]
 
     def plot(self, *, query: Name | None = None, k: int = 5) -> "Figure":
@@ -800,7 +794,7 @@ def _kept(scores: Scores) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return attributes, arrays_of(scores, "offset", "null_spread", "null")
 
 
-def _over_queries(parts: Sequence[Scores]) -> dict[str, Any]:
+def _over_queries(parts: Sequence[Scores], known: Mapping[str, list[Floats | None]]) -> dict[str, Any]:
     first = parts[0]
     for place, part in enumerate(parts):
         if part.queries is None:
@@ -815,79 +809,62 @@ def _over_queries(parts: Sequence[Scores]) -> dict[str, Any]:
         "ids": first.ids,
         "mask_ids": first.mask_ids,
         "queries": joined_names([part.queries or () for part in parts]),
-        **{name: _joined([_known(part, name) for part in parts], -1) for name in _OPTIONAL},
+        **{name: _joined(arrays, -1) for name, arrays in known.items()},
     }
 
 
-def _over_ids(parts: Sequence[Scores]) -> dict[str, Any]:
+def _over_ids(parts: Sequence[Scores], known: Mapping[str, list[Floats | None]]) -> dict[str, Any]:
     first = parts[0]
     for place, part in enumerate(parts):
         if part.queries != first.queries:
             raise ScoresError(f'queries of part {place} differ from those of part 0; give over="queries".')
-        if not near(first.null, part.null):
-            raise ScoresError(f"null of part {place} differs from that of part 0: another model or null.")
+    mask_ids, ids = (np.concatenate([getattr(part, name) for part in parts]) for name in ("mask_ids", "ids"))
     # Within a part rows of a group share an id; between parts a shared id was scored twice.
     together = np.sort(np.concatenate([np.unique(part.mask_ids) for part in parts]))
     twice = together[1:][together[1:] == together[:-1]]
     if twice.size:
-        name = Names.of(*_all_ids(parts)).shown(twice[:1])[0]
+        name = Names.of(mask_ids, ids).shown(twice[:1])[0]
         raise ScoresError(
             f"instance {name} is in more than one part, as are {twice.size - 1} others; join disjoint sets of ids."
         )
-    return {
-        "values": _joined([part.values for part in parts], 0),
-        **dict(zip(("mask_ids", "ids"), _all_ids(parts), strict=True)),
-        "queries": first.queries,
-        "stderr": _joined([_known(part, "stderr") for part in parts], 0),
-        "null": first.null,
-        "null_spread": _one_for_all(parts, "null_spread"),
-        "offset": _one_for_all(parts, "offset"),
-    }
+    result = {"values": _joined([part.values for part in parts], 0), "mask_ids": mask_ids, "ids": ids}
+    for name, arrays in known.items():
+        # About queries, and so the same in all parts; or about rows, each of which is its own query.
+        per_row = name != "null" and first.queries is None and any(array is not None and array.ndim for array in arrays)
+        if name == "stderr" or per_row:
+            whole = [
+                array if array is None else np.broadcast_to(array, part.shape)
+                for array, part in zip(arrays, parts, strict=True)
+            ]
+            result[name] = _joined(whole, 0)
+            continue
+        for place, array in enumerate(arrays):
+            if not near(arrays[0], array):
+                raise ScoresError(f"{name} of part {place} differs from that of part 0: another model or null.")
+        result[name] = arrays[0]
+    return {**result, "queries": first.queries}
 
 
-def _all_ids(parts: Sequence[Scores]) -> tuple[Ints, Ids]:
-    return np.concatenate([part.mask_ids for part in parts]), np.concatenate([part.ids for part in parts])
-
-
-def _joined(arrays: list[Floats | None], axis: int) -> Floats | None:
-    """Return the arrays that are there as one, read-only; None where there are none."""
+def _joined(arrays: Sequence[Floats | None], axis: int) -> Floats | None:
+    """Return the arrays as one, read-only; None where there are none."""
     known = [array for array in arrays if array is not None]
     return closed(np.concatenate(known, axis=axis)) if known else None
 
 
-def _known(part: Scores, name: str) -> Floats | None:
-    """Return what a part was given; standard errors that are the standard deviation of null ids are not stderr."""
-    if name == "stderr":
-        return part.sources["stderr"].whole if "stderr" in part.sources else None
-    return getattr(part, name)
-
-
-def _check_known(parts: Sequence[Scores]) -> None:
-    """Raise if something is known of some parts only: it would be lost for the others without a word."""
-    problems: list[str] = []
-    nulls = [0 if part.null is None else len(part.null) for part in parts]
-    if len({count for count in nulls if count}) > 1:
+def _known(parts: Sequence[Scores]) -> dict[str, list[Floats | None]]:
+    """Return what the parts were given beside values; raise where only some were: the others would lose it."""
+    nulls = {len(part.null) for part in parts if part.null is not None}
+    if len(nulls) > 1:
         raise ScoresError(
-            f"parts have the scores of {' and '.join(map(str, nulls))} null ids; their number follows the size of the "
-            f"job. Compute all parts with the same: estimator=turnover.influence.TurnOver(nulls={max(nulls)})."
+            f"parts have the scores of {' and '.join(map(str, sorted(nulls)))} null ids; their number follows the size "
+            f"of the job. Compute all with the same: estimator=turnover.influence.TurnOver(nulls={max(nulls)})."
         )
-    for name in _OPTIONAL:
-        known = [place for place, part in enumerate(parts) if _known(part, name) is not None]
-        if 0 < len(known) < len(parts):
-            other = next(place for place in range(len(parts)) if place not in known)
-            problems.append(f"{name} is there in part {known[0]} and not in part {other}")
-    if problems:
-        raise ScoresError("; ".join(problems) + ". Compute all parts the same way.")
-
-
-def _one_for_all(parts: Sequence[Scores], name: str) -> Floats | None:
-    """Return what must be the same in all parts, being about queries; or all of it, where each row is its query."""
-    arrays = [_known(part, name) for part in parts]
-    shapes = [part.shape for part in parts]
-    if any(array is not None and array.ndim == len(shape) == 1 for array, shape in zip(arrays, shapes, strict=True)):
-        pairs = zip(arrays, shapes, strict=True)
-        return _joined([np.broadcast_to(array, shape) for array, shape in pairs if array is not None], 0)
-    for place, array in enumerate(arrays):
-        if not near(arrays[0], array):
-            raise ScoresError(f"{name} of part {place} differs from that of part 0: another model or null.")
-    return arrays[0]
+    known: dict[str, list[Floats | None]] = {
+        # Standard errors that are the standard deviation of null ids are not `stderr`.
+        "stderr": [part.sources["stderr"].whole if "stderr" in part.sources else None for part in parts],
+        **{name: [getattr(part, name) for part in parts] for name in ("null", "null_spread", "offset")},
+    }
+    some = [name for name, arrays in known.items() if 0 < sum(array is None for array in arrays) < len(parts)]
+    if some:
+        raise ScoresError(f"known for some of the parts only: {', '.join(some)}. Compute all parts the same way.")
+    return known

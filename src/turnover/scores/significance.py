@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -131,97 +131,74 @@ def null_p_values(scores: Floats, null: Floats) -> Floats:
     """Return the p-values of scores [n, m] against those of null ids on the same queries [j, m]."""
     result = np.empty(scores.shape, np.float32)
     for query in range(scores.shape[1]):
-        result[:, query] = _NullTail(null[:, query]).p_values(scores[:, query])
+        known = null[np.isfinite(null[:, query]), query]
+        result[:, query] = _p_of(scores[:, query].astype(np.float64), known.astype(np.float64))
     return closed(result)
 
 
-class _NullTail:
-    """The distribution of one query's null ids [j]: ranks, and beyond them a fitted tail; failed ids do not count."""
+def _p_of(scores: Doubles, null: Doubles) -> Doubles:
+    """Return how probable it is, two-sided, that a null id scores as far out as each of these [n].
 
-    def __init__(self, null: Floats) -> None:
-        known = np.asarray(null[np.isfinite(null)], np.float64)
-        self._center = known.mean() if known.size else np.nan
-        self._ordered = np.sort(known - self._center)
-        self._distances = np.sort(np.abs(known - self._center))
-        self._tail: tuple[float, float, Doubles] | None = None
-        if known.size >= _FEWEST_FOR_A_TAIL:
-            self._fit(round(_TAIL_SHARE * known.size))
-
-    def p_values(self, scores: Floats) -> Floats:
-        """Return how probable it is, two-sided, that a null id scores as far out as each of these [n].
-
-        NaN where a score failed, or where no null id was scored.
-        """
-        count = self._distances.size
-        if not count:
-            return np.full(scores.shape, np.nan, np.float32)
-        distances = np.abs(np.asarray(scores, np.float64) - self._center)
-        # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
-        if count >= _FEWEST_FOR_A_TAIL:
-            result = (1.0 + count - np.searchsorted(self._distances, distances)) / (1 + count)
-        else:
-            result = self._ranks(np.asarray(scores, np.float64) >= self._center, distances)
-        if self._tail is not None:
-            threshold, unit, log_survival = self._tail
-            beyond = distances > threshold
-            excesses = (distances[beyond] - threshold) / unit
-            result[beyond] = np.exp(np.interp(excesses, _tails().excesses, log_survival))
-        return np.where(np.isnan(distances), np.nan, result).astype(np.float32)
-
-    def _ranks(self, is_above: Bools, distances: Doubles) -> Doubles:
-        """Return ranks among all j + 1, measured from the mean of all j + 1, for distances from that of the j.
-
-        From their own mean few null ids lie closer than one more of them would, and p-values would be too small.
-        """
-        count = self._ordered.size
+    By ranks, and beyond them by a fitted tail. NaN where a score failed, or where no null id was scored.
+    """
+    count = null.size
+    if not count:
+        return np.full(scores.shape, np.nan)
+    center = null.mean()
+    distances, beside = np.abs(scores - center), np.sort(np.abs(null - center))
+    # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
+    if count < _FEWEST_FOR_A_TAIL:
+        # Measured from the mean of all j + 1: from their own mean few null ids lie closer than one more of them would,
+        # and p-values would be too small.
+        ordered, is_above = np.sort(null - center), scores >= center
         opposite = distances * (count - 1) / (count + 1)
-        above = count - np.searchsorted(self._ordered, np.where(is_above, distances, opposite))
-        below = np.searchsorted(self._ordered, -np.where(is_above, opposite, distances), side="right")
-        return (1.0 + np.minimum(above + below, count)) / (1 + count)
-
-    def _fit(self, size: int) -> None:
-        """Fit a tail to the `size` largest distances."""
-        count = self._distances.size
-        threshold = float(self._distances[count - size - 1])
-        excesses = self._distances[count - size :] - threshold
+        above = count - np.searchsorted(ordered, np.where(is_above, distances, opposite))
+        below = np.searchsorted(ordered, -np.where(is_above, opposite, distances), side="right")
+        result = (1.0 + np.minimum(above + below, count)) / (1 + count)
+    else:
+        result = (1.0 + count - np.searchsorted(beside, distances)) / (1 + count)
+        size = round(_TAIL_SHARE * count)
+        threshold = beside[count - size - 1]
+        excesses = beside[count - size :] - threshold
         unit = float(np.median(excesses))
-        if unit <= 0:  # most scores are the same number: ranks are all there is
-            return
-        tails = _tails()
-        inner = 1 + tails.shape * (excesses / unit) / tails.scale
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_density = -np.log(tails.scale) - (1 / tails.shape + 1) * np.log(inner)
-        # Tails of negative shape end somewhere; one that ends before the largest excess is impossible.
-        log_density = np.where(inner > 0, log_density, -np.inf)
-        weights = log_density.sum(axis=1) + tails.log_prior
-        weights = np.exp(weights - weights.max())
-        survival = weights @ tails.survival / weights.sum()
-        self._tail = threshold, unit, np.log(np.maximum(survival * (size + 1) / (count + 1), 1e-300))
+        if unit > 0:  # else most scores are the same number: ranks are all there is
+            beyond = distances > threshold
+            places, survival = _fitted_tail(excesses / unit)
+            log_p = np.log(np.maximum(survival * (size + 1) / (count + 1), 1e-300))
+            result[beyond] = np.exp(np.interp((distances[beyond] - threshold) / unit, places, log_p))
+    return np.where(np.isnan(distances), np.nan, result)
 
 
-class _Tails(NamedTuple):
-    """Generalized Pareto tails to average over, one per row, in units of the median excess."""
-
-    shape: Doubles  # [tails, 1]
-    scale: Doubles  # [tails, 1]
-    log_prior: Doubles  # [tails]
-    excesses: Doubles  # [points]: distances beyond the threshold at which survival is tabulated
-    survival: Doubles  # [tails, points]
+def _fitted_tail(excesses: Doubles) -> tuple[Doubles, Doubles]:
+    """Return distances beyond the threshold, and how probable larger ones are, given those found."""
+    shape, scale, log_prior, places, survival = _tails()
+    inner = 1 + shape * excesses / scale
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_density = -np.log(scale) - (1 / shape + 1) * np.log(inner)
+    # Tails of negative shape end somewhere; one that ends before the largest excess is impossible.
+    weights = np.where(inner > 0, log_density, -np.inf).sum(axis=1) + log_prior
+    weights = np.exp(weights - weights.max())
+    return places, weights @ survival / weights.sum()
 
 
 @lru_cache(maxsize=1)
-def _tails() -> _Tails:
+def _tails() -> tuple[Doubles, Doubles, Doubles, Doubles, Doubles]:
+    """Return generalized Pareto tails to average over, one per row, in units of the median excess.
+
+    Shape and scale [tails, 1], logarithms of the prior [tails], distances beyond the threshold [points] and, at these,
+    survival [tails, points].
+    """
     shapes = np.linspace(-1.0, 0.9, 39)
     shapes[np.abs(shapes) < 1e-6] = 1e-6  # the exponential tail, without a formula of its own
     # A tail's median excess is scale · (2^shape − 1) / shape; that of a sample is uncertain by 0.14 in its logarithm.
     scales = shapes[:, None] / (2 ** shapes[:, None] - 1) * np.exp(np.linspace(-0.7, 0.7, 21))
     shape = np.repeat(shapes, scales.shape[1])[:, None]
     scale = scales.reshape(-1, 1)
-    excesses = np.concatenate([[0.0], np.geomspace(0.02, 1e4, 120)])
-    inner = np.maximum(1 + shape * excesses / scale, 1e-300)
+    places = np.concatenate([[0.0], np.geomspace(0.02, 1e4, 120)])
+    inner = np.maximum(1 + shape * places / scale, 1e-300)
     survival = np.where(inner > 1e-300, np.exp(-np.log(inner) / shape), 0.0)
     log_prior = -0.5 * np.square((shape[:, 0] - _SHAPE_MEAN) / _SHAPE_SPREAD)
-    return _Tails(shape, scale, log_prior, excesses, survival)
+    return shape, scale, log_prior, places, survival
 
 
 def checked_level(level: Any) -> float:

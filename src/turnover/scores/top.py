@@ -82,10 +82,6 @@ def _first(keys: Floats, ids: Ints, k: int, *, smaller_id_first: bool) -> NDArra
     return result
 
 
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Top(Viewed):
     """The k most helpful and the k most harmful training instances of every query.
@@ -136,7 +132,7 @@ class Top(Viewed):
     unit: str = "loss"
     path: str = ""
     replicas: int = 1
-    provenance: Mapping[str, Any] = field(default_factory=_nothing)
+    provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
     standardized: bool = False
     # None: the ids, of strings their hashes. They are given with the ids or not at all, so never None afterwards.
     helpful_mask_ids: Ints = None  # pyright: ignore[reportAssignmentType]
@@ -176,11 +172,8 @@ class Top(Viewed):
         """Return the lists of scores [n, m] of the instances with these mask ids [n]; the rest as for the class."""
         by_query = np.ascontiguousarray(values.T)
         # Only k entries of each row are looked at, so views of the whole serve.
-        entries: Entries = {
-            "ids": np.broadcast_to(ids, by_query.shape),
-            "scores": by_query,
-            "stderr": None if stderr is None else stderr.T,
-        }
+        entries: Entries = {"ids": np.broadcast_to(ids, by_query.shape), "scores": by_query}
+        entries["stderr"] = None if stderr is None else stderr.T
         counts = np.count_nonzero(~np.isnan(by_query), axis=1).astype(np.int64)
         return cls._of({side: best(entries, k, side) for side in SIDES}, counts=counts, **rest)
 
@@ -440,11 +433,11 @@ class Top(Viewed):
         if self.helpful_stderr is None or self.harmful_stderr is None or self.replicas < FEWEST_REPLICAS:
             return None
         # In place of standard errors from replicas there may be the standard deviation of null ids.
-        if self.null_spread is not None and _is_spread(self.helpful_stderr, self.null_spread):
+        stderr, df = self.helpful_stderr, self.replicas - 1
+        if self.null_spread is not None and ((stderr == self.null_spread[:, None]) | np.isnan(stderr)).all():
             return None
-        df = self.replicas - 1
         return (
-            interval_tails(self.helpful_scores, self.helpful_stderr, df),
+            interval_tails(self.helpful_scores, stderr, df),
             interval_tails(self.harmful_scores, self.harmful_stderr, df),
         )
 
@@ -463,21 +456,22 @@ def _alike(tops: Sequence[Top], over: Over) -> About:
 
 def _names_of(tops: Sequence[Top]) -> Names:
     """Return the names of all instances in the lists."""
-    if all(getattr(top, f"{side}_ids") is getattr(top, f"{side}_mask_ids") for top in tops for side in SIDES):
-        return Names()
     pairs = [(getattr(top, f"{side}_mask_ids"), getattr(top, f"{side}_ids")) for top in tops for side in SIDES]
+    if all(numbers is names for numbers, names in pairs):
+        return Names()
     numbers, names = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in zip(*pairs, strict=True))
     return Names.of(numbers, names)
-
-
-def _is_spread(stderr: Floats, spread: Floats) -> bool:
-    return bool(((stderr == spread[:, None]) | np.isnan(stderr)).all())
 
 
 def _check_disjoint(tops: Sequence[Top]) -> None:
     """Raise if an instance stands in two parts: it was scored twice and would be listed twice."""
     for side in SIDES:
-        parts = [_each_once(getattr(top, f"{side}_mask_ids")) for top in tops]
+        parts: list[Ints] = []
+        for top in tops:
+            # Rows of a group share an id: each once, the others as −1.
+            part = np.sort(getattr(top, f"{side}_mask_ids"), axis=1)
+            part[:, 1:][part[:, 1:] == part[:, :-1]] = -1
+            parts.append(part)
         together = np.sort(np.concatenate(parts, axis=1), axis=1)
         twice = (together[:, 1:] == together[:, :-1]) & (together[:, 1:] >= 0)
         if twice.any():
@@ -486,10 +480,3 @@ def _check_disjoint(tops: Sequence[Top]) -> None:
             raise ScoresError(
                 f"instance {name} stands in more than one part; merge results over disjoint sets of training instances."
             )
-
-
-def _each_once(ids: Ints) -> Ints:
-    """Return each list's ids without repetition (rows of a group share one), filled up with −1."""
-    result = np.sort(ids, axis=1)
-    result[:, 1:][result[:, 1:] == result[:, :-1]] = -1
-    return result
