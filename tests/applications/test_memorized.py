@@ -59,7 +59,7 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     x[1], y[1] = x[0], y[0]  # the same with one label
     x[3], y[3] = x[2], (y[2] + 1) % 10  # the same with another
     inf = turnover.Influence(digits.model, estimator="tod", train=(x, y, torch.arange(60)))
-    rows = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999)).label_errors(range(6))
+    rows = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999)).at(range(6))
     assert rows[0].duplicates == (1,)
     assert not rows[0].duplicates_disagree
     assert "not truly held out" in str(rows[0])

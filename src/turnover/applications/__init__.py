@@ -61,7 +61,7 @@ from .labels import (
     Residuals,
     WrongLabels,
 )
-from .memorized import LabelError, LabelErrors, Memorized, MemorizedExample, MemorizedExamples, memorized
+from .memorized import LabelErrors, Memorized, MemorizedExample, MemorizedExamples, memorized
 from .near_duplicates import (
     DuplicateGroup,
     Duplicates,
@@ -98,7 +98,6 @@ __all__ = [
     "HeldOutLabels",
     "Histogram",
     "InfluentialExample",
-    "LabelError",
     "LabelErrors",
     "Labels",
     "Memorized",

@@ -24,31 +24,19 @@ _MOST_DUPLICATES = 4
 
 @dataclass(frozen=True)
 class MemorizedExample(HeldOutExample):
-    """A training example with its self-influence.
+    """A training example: how far it was memorized, and what speaks for and against its label.
 
     Attributes:
         self_influence: how much training on the example improves its own prediction; high: memorized.
-        stderr: standard error; None: not known.
         significant: whether it differs from the null ids.
-    """
-
-    self_influence: float
-    stderr: float | None
-    significant: bool
-
-
-@dataclass(frozen=True)
-class LabelError(HeldOutExample):
-    """A training example whose label is a likely error.
-
-    Attributes:
         confident: the other label is at least as probable as it is, on average, for examples that have it.
         duplicates: rows of its first near-duplicates among the training rows: with them it was not truly held out.
     """
 
-    confident: bool
     self_influence: float | None
     stderr: float | None
+    significant: bool
+    confident: bool
     duplicates: tuple[int, ...]
     duplicates_disagree: bool
 
@@ -66,8 +54,8 @@ class LabelErrors(Result):
     """Training rows whose label is a likely error, the likeliest first.
 
     Attributes:
-        expected_errors: how many of them are expected to be wrong labels; None: the training was not recorded.
-        expected_errors_range: the least and the largest number of them that are (90 % interval); None: as above.
+        expected_errors: how many of them are expected to be wrong, with a 90 % interval (`expected_errors_range`);
+            None: the training was not recorded.
         unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
         unseen_disagreements: how many of their labels disagree; of numbers, how many lie as far off as likely errors.
         numeric: labels are numbers, and likely errors by their distance from the held-out prediction (`Residuals`).
@@ -80,7 +68,7 @@ class LabelErrors(Result):
     confident: int
     unseen_rows: int
     unseen_disagreements: int
-    items: tuple[LabelError, ...]
+    items: tuple[MemorizedExample, ...]
     expected_errors: int | None = None
     expected_errors_range: tuple[int, int] | None = None
     numeric: bool = False
@@ -168,66 +156,47 @@ class Memorized:
         return int(self.held_out.likely.sum())
 
     def histogram(self, bins: int = 50, *, tails: float = 0.5) -> Histogram | None:
-        """Return the histogram of self-influence.
-
-        Args:
-            bins: number of bins.
-            tails: percent of the rows on either side that the outermost bins hold.
-        """
+        """Return the histogram of self-influence; its outermost bins hold `tails` percent of the rows each."""
         return histogram(self.self_influence, bins=checked_count(bins, "bins"), tails=tails)
 
-    def label_errors(self, positions: Iterable[int]) -> tuple[LabelError, ...]:
-        """Return rows with their labels and held-out predictions."""
-        own, confident, found = self.self_influence, self.held_out.confident, []
-        for place in map(int, positions):
+    def at(self, places: Iterable[int]) -> tuple[MemorizedExample, ...]:
+        """Return what is known of the rows at some places."""
+        own, confident, examples = self.self_influence, self.held_out.confident, []
+        for place in map(int, places):
             others = [] if self.duplicates is None else list(self.duplicates.twins(place))
             rows = others if self.examples is None else self.examples.train_rows[others].tolist()
-            found.append(
-                LabelError(
+            examples.append(
+                MemorizedExample(
                     **self._row(place),
-                    confident=bool(confident[place]),
                     self_influence=entry(own.values, place),
                     stderr=entry(own.stderr, place),
+                    significant=bool(self.significant[place]),
+                    confident=bool(confident[place]),
                     duplicates=tuple(rows[:_MOST_DUPLICATES]),
                     duplicates_disagree=not self.labels.agree([place, *others]),
                 )
             )
-        return tuple(found)
+        return tuple(examples)
 
-    def likely_label_errors(self, k: int | None = None) -> tuple[LabelError, ...]:
-        """Return the likeliest label errors, the likeliest first.
-
-        Args:
-            k: that many rows, whether or not their label is a likely error; None: all whose label is.
-        """
-        return self.label_errors(self.order[: int(self.likely.sum()) if k is None else checked_count(k, "k")])
+    def likely_label_errors(self, k: int | None = None) -> tuple[MemorizedExample, ...]:
+        """Return the k likeliest label errors, likely or not; None: all labels that are likely errors."""
+        return self.at(self.order[: int(self.likely.sum()) if k is None else checked_count(k, "k")])
 
     def most_memorized(self, k: int = 10) -> tuple[MemorizedExample, ...]:
         """Return the k rows of the highest self-influence, the highest first."""
-        own = self.self_influence
-        order = np.argsort(-np.nan_to_num(own.values, nan=-np.inf), kind="stable")
-        return tuple(
-            MemorizedExample(
-                **self._row(place),
-                self_influence=float(own.values[place]),
-                stderr=entry(own.stderr, place),
-                significant=bool(self.significant[place]),
-            )
-            for place in order[: checked_count(k, "k")].tolist()
-        )
+        order = np.argsort(-np.nan_to_num(self.self_influence.values, nan=-np.inf), kind="stable")
+        return self.at(order[: checked_count(k, "k")])
 
     def find_memorized(self, most: int = 200) -> MemorizedExamples:
         """Return the memorized rows as a finding: its counts, and at most so many rows of positive self-influence."""
-        items = tuple(one for one in self.most_memorized(most) if one.self_influence > 0)
+        items = tuple(one for one in self.most_memorized(most) if (one.self_influence or 0) > 0)
         about = self.self_influence.unit, self.histogram(40, tails=0.0)
         return MemorizedExamples(len(self), self.count, self.share_positive, self.level, *about, items)
 
     def find_label_errors(self, most: int = 500, *, unseen: tuple[int, int] = (0, 0)) -> LabelErrors:
         """Return the likely label errors as a finding: its counts, and at most so many rows.
 
-        Args:
-            most: rows.
-            unseen: rows that were not trained on and were predicted in the same way, and disagreements among them.
+        `unseen` are rows that were not trained on and were predicted in the same way, and disagreements among them.
         """
         count, wrong = int(self.likely.sum()), self.wrong_labels
         return LabelErrors(
@@ -236,7 +205,7 @@ class Memorized:
             confident=int((self.held_out.confident & self.likely).sum()),
             unseen_rows=unseen[0],
             unseen_disagreements=unseen[1],
-            items=self.label_errors(self.order[: min(most, count)]),
+            items=self.at(self.order[: min(most, count)]),
             expected_errors=None if wrong.expected is None else round(wrong.expected),
             expected_errors_range=wrong.expected_range,
             numeric=self.labels.numeric,
@@ -250,8 +219,8 @@ class Memorized:
         }
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row per training row, the likeliest label error first: what `LabelError` has."""
-        return table_of(self.label_errors(self.order), LabelError)
+        """Return one row per training row, the likeliest label error first: what `MemorizedExample` has."""
+        return table_of(self.at(self.order), MemorizedExample)
 
     def _row(self, place: int) -> dict[str, Any]:
         held_out = held_out_fields(self.held_out, self.wrong_labels, place)

@@ -21,7 +21,6 @@ from turnover.applications import (
     HarmfulExamples,
     Histogram,
     InfluentialExample,
-    LabelError,
     LabelErrors,
     MemorizedExample,
     MemorizedExamples,
@@ -44,11 +43,14 @@ def named(row: int, label: str | None = None) -> dict[str, Any]:
     return {"id": row, "position": row, "row": row, **about}
 
 
-def label_error(row: int, **changed: Any) -> LabelError:
+JUDGED: dict[str, Any] = {"confident": True, "duplicates": (), "duplicates_disagree": False}
+
+
+def label_error(row: int, **changed: Any) -> MemorizedExample:
     held_out = {"held_out_label": LABELS[1 - row % 2], "held_out_probability": 0.9, "label_quality": 0.1}
     held_out |= {"p_wrong": 0.9, "likely_label_error": True}
-    about = {"confident": True, "self_influence": 0.1, "stderr": 0.02, "duplicates": (), "duplicates_disagree": False}
-    return LabelError(**{**named(row), **held_out, **about, **changed})
+    about = {"self_influence": 0.1, "stderr": 0.02, "significant": True}
+    return MemorizedExample(**{**named(row), **held_out, **about, **JUDGED, **changed})
 
 
 def unjudged(found: Findings) -> Findings:
@@ -145,6 +147,7 @@ def made_findings(rows: int = 40) -> Findings:
                     self_influence=2.0 - row / 50,
                     stderr=0.1,
                     significant=row < 7,
+                    **JUDGED,
                 )
                 for row in places
             ),

@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from turnover.applications import LabelError, examine_memorized, example_duplicates, find_label_errors, leak_audit
+from turnover.applications import MemorizedExample, examine_memorized, example_duplicates, find_label_errors, leak_audit
 from turnover.errors import ApplicationError, DataFileError
 from turnover.integrations import (
     AnnotationItem,
@@ -119,7 +119,7 @@ def _write(file: Path, content: str | bytes) -> None:
         ) from error
 
 
-def _item(run: Run, error: LabelError) -> AnnotationItem:
+def _item(run: Run, error: MemorizedExample) -> AnnotationItem:
     value = run.examples.value(error.row)
     if run.rows.kind == "image":
         content = as_data_uri(value)
