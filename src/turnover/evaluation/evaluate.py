@@ -28,9 +28,6 @@ class MislabelDetection:
     Attributes:
         auc: chance that a wrong row is more suspicious than a right one; 0.5 for a random suspicion.
         found: share of all wrong rows among the most suspicious `share` of the rows.
-        share: of the rows that are looked at.
-        wrong: number of wrong rows.
-        rows: number of rows.
     """
 
     auc: float
@@ -121,8 +118,6 @@ class Row:
     """What was measured of one method; None: not asked for, not possible, or failed.
 
     Attributes:
-        method: its name.
-        lds: linear datamodeling score.
         mislabels_self: wrong labels found by self-influence.
         mislabels_mean: wrong labels found by mean influence on the queries.
         seconds: until the method had scored all queries, trainings included.

@@ -56,8 +56,7 @@ class LDS:
     """The linear datamodeling score of an attribution.
 
     Attributes:
-        value: mean over queries; 1 for a perfect attribution, 0 for a random one.
-        interval: bootstrap interval over queries.
+        value: mean over queries, with its bootstrap interval; 1 for a perfect attribution, 0 for a random one.
         per_query: rank correlation of every query; NaN where all subsets had the same outcome.
         ceiling: what retraining noise allows; None for a single retraining of each subset.
     """
@@ -162,13 +161,9 @@ def _runs(outcomes: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class SubsetOutcomes:
-    """Losses of models that were trained on subsets of the rows.
+    """Losses [seeds, subsets, queries] of models that were trained on subsets of the rows, bool [subsets, rows].
 
-    Attributes:
-        subsets: bool [subsets, rows].
-        outcomes: query losses [seeds, subsets, queries].
-        ids: instance ids of the rows.
-        view: "plain": the model without masks was retrained; "full": the masked model, asked in full view.
+    View "plain": the model without masks was retrained; "full": the masked model, asked in full view.
     """
 
     subsets: NDArray[np.bool_]

@@ -6,8 +6,7 @@ of Label Studio or records of Argilla, JSON files that the tools import; what pe
 
 import importlib.util
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,16 +20,19 @@ _QUESTION = "label"
 _SOURCE = "turnover_data"
 
 
-class Tracker(ABC):
+class Tracker:
     """Where figures of a training go; close it, or use it in a `with` block."""
 
-    @abstractmethod
+    def __init__(self, log: Callable[[Mapping[str, float], int], None], close: Callable[[], object]) -> None:
+        self._log, self._close = log, close
+
     def log(self, figures: Mapping[str, float], *, step: int) -> None:
         """Keep figures by their names, of a step or epoch."""
+        self._log(figures, step)
 
-    @abstractmethod
     def close(self) -> None:
         """Write all that is not written yet."""
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -39,62 +41,48 @@ class Tracker(ABC):
         self.close()
 
 
-class _TensorBoard(Tracker):
-    def __init__(self, folder: Path, name: str) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+def _tensorboard(folder: Path, name: str) -> Tracker:
+    from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / name))
+    writer = SummaryWriter(str(folder / name))
 
-    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+    def log(figures: Mapping[str, float], step: int) -> None:
         for figure, value in figures.items():
-            self._writer.add_scalar(figure, value, step)
+            writer.add_scalar(figure, value, step)
 
-    def close(self) -> None:
-        self._writer.close()
+    return Tracker(log, writer.close)
 
 
-class _MLflow(Tracker):
+def _mlflow(folder: Path, name: str) -> Tracker:
     """Goes to the server or data base of MLFLOW_TRACKING_URI; without one, to a data base in the folder."""
+    from mlflow import MlflowClient  # pyright: ignore[reportMissingImports] - needs an environment of its own
 
-    def __init__(self, folder: Path, name: str) -> None:
-        from mlflow import MlflowClient  # pyright: ignore[reportMissingImports] - needs an environment of its own
+    folder.mkdir(parents=True, exist_ok=True)
+    address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+    client = MlflowClient(tracking_uri=address)
+    known = client.get_experiment_by_name(_NAME)
+    experiment = client.create_experiment(_NAME) if known is None else known.experiment_id
+    run: str = client.create_run(experiment, run_name=name).info.run_id
 
-        folder.mkdir(parents=True, exist_ok=True)
-        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
-        self._client = MlflowClient(tracking_uri=address)
-        known = self._client.get_experiment_by_name(_NAME)
-        experiment = self._client.create_experiment(_NAME) if known is None else known.experiment_id
-        self._run: str = self._client.create_run(experiment, run_name=name).info.run_id
-
-    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+    def log(figures: Mapping[str, float], step: int) -> None:
         for figure, value in figures.items():
-            self._client.log_metric(self._run, figure, value, step=step)
+            client.log_metric(run, figure, value, step=step)
 
-    def close(self) -> None:
-        self._client.set_terminated(self._run)
+    return Tracker(log, lambda: client.set_terminated(run))
 
 
-class _Wandb(Tracker):
+def _wandb(folder: Path, name: str) -> Tracker:
     """Offline unless WANDB_MODE says otherwise: nothing leaves the machine until `wandb sync`."""
+    import wandb  # pyright: ignore[reportMissingImports]
 
-    def __init__(self, folder: Path, name: str) -> None:
-        import wandb  # pyright: ignore[reportMissingImports]
-
-        folder.mkdir(parents=True, exist_ok=True)
-        mode: Any = os.environ.get("WANDB_MODE", "offline")
-        quiet = wandb.Settings(silent=True)
-        self._run = wandb.init(
-            project=_NAME, name=name, dir=str(folder), mode=mode, reinit="create_new", settings=quiet
-        )
-
-    def log(self, figures: Mapping[str, float], *, step: int) -> None:
-        self._run.log(dict(figures), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+    folder.mkdir(parents=True, exist_ok=True)
+    mode: Any = os.environ.get("WANDB_MODE", "offline")
+    quiet = wandb.Settings(silent=True)
+    run: Any = wandb.init(project=_NAME, name=name, dir=str(folder), mode=mode, reinit="create_new", settings=quiet)
+    return Tracker(lambda figures, step: run.log(dict(figures), step=step), run.finish)
 
 
-_TRACKERS = {"tensorboard": _TensorBoard, "mlflow": _MLflow, "wandb": _Wandb}
+_TRACKERS = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}
 
 
 def open_tracker(name: TrackerName | str, folder: str | os.PathLike[str], *, run: str = "run") -> Tracker:
@@ -124,12 +112,7 @@ def open_tracker(name: TrackerName | str, folder: str | os.PathLike[str], *, run
 
 
 def check_tracker(name: str) -> None:
-    """Raise where there is no such tracker, or its package is missing.
-
-    Raises:
-        TrainingError: there is no such tracker.
-        MissingExtraError: its package is not installed.
-    """
+    """Raise where there is no such tracker, or its package is missing."""
     if name not in _TRACKERS:
         raise TrainingError(f"there is no tracker {name!r}. Give one of {', '.join(_TRACKERS)}.")
     if importlib.util.find_spec(name) is None:
@@ -141,11 +124,9 @@ class AnnotationItem:
     """A row that a person should look at.
 
     Attributes:
-        row: its number in the run.
         content: what is shown: a text, an image as an address or data URI, or the cells of a row as text.
         label: the given one.
-        suggestion: the held-out prediction.
-        probability: that it has.
+        suggestion: the held-out prediction, which has this probability.
     """
 
     row: int
@@ -157,13 +138,7 @@ class AnnotationItem:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What people said.
-
-    Attributes:
-        labels: row to label, of rows on which all who answered agree.
-        undecided: rows on which they do not.
-        unanswered: rows without an answer.
-    """
+    """Row to label, where all who answered agree; rows on which they do not, and rows without an answer."""
 
     labels: Mapping[int, str]
     undecided: tuple[int, ...]
