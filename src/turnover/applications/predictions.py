@@ -1,6 +1,6 @@
 """Predictions of the full network, averaged over replicas and models, and the most confident errors among them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +24,10 @@ _SHUFFLES = 199
 
 @dataclass(frozen=True)
 class Predictions:
-    """Class probabilities of rows in full view.
+    """Class probabilities of rows in full view [rows, classes], and their labels where they have some.
 
-    Attributes:
-        probs: [rows, classes]; softmax of the outputs' mean over replicas and models.
-        labels: of the rows [rows]; None: they have none.
-        one_output: the model has one number for two classes.
+    Outputs are averaged over replicas and models before the softmax. `one_output`: the model has one number for two
+    classes.
     """
 
     probs: NDArray[np.float32]
@@ -121,15 +119,21 @@ def chance_p_value(predicted: NDArray[np.floating], labels: NDArray[Any]) -> flo
     return (1 + sum(fit(rng.permutation(labels)) >= to_beat for _ in range(_SHUFFLES))) / (1 + _SHUFFLES)
 
 
+def small_batches(data: Any, *, targets: str | None, with_ids: bool = False) -> Iterator[Batch]:
+    """Yield batches of as many rows as a forward pass takes at once, also of a loader that gives larger ones."""
+    for batch in batches_of(data, targets=targets, training_rows=with_ids, batch_size=_AT_ONCE):
+        step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
+        for start in range(0, batch.rows, step):
+            yield batch.part(start, start + step)
+
+
 def _outputs(influence: Influence, rows: Any, *, flipped: int | None = None) -> tuple[Tensor, Tensor | None]:
     """Return outputs as floats, and the targets where all of them are tensors."""
     outputs: list[Tensor] = []
     targets: list[Any] = []
     with evaluating(influence.models):
-        for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
-            step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
-            parts = [batch.part(start, start + step) for start in range(0, batch.rows, step)]
-            outputs += [_mean_outputs(influence.models, part, flipped) for part in parts]
+        for batch in small_batches(rows, targets=influence.targets):
+            outputs.append(_mean_outputs(influence.models, batch, flipped))
             targets.append(batch.target)
     if not outputs:
         raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.batches import Batch, batches_of
+from turnover.batches import Batch
 from turnover.errors import ApplicationError
 from turnover.layers import Replicated, device_of, eval_mode, no_instances
 
+from .predictions import small_batches
 from .results import checked_count
 from .wrong_labels import Doubles, RowRecord, centered, fit_weights
 
-_AT_ONCE = 256
 # Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.
 _MOST_FITTED, _MOST_REPLICAS, _MOST_FEATURES = 20_000, 4, 2048
 # Strengths of ridge that are tried, as shares of the mean eigenvalue of the features.
@@ -124,10 +124,7 @@ class TrainingRecord:
 
     def _batches(self, data: Any) -> Iterator[Batch]:
         with_ids = isinstance(data, tuple) and len(data) > 2  # a pair is (x, y)
-        for batch in batches_of(data, targets=self._targets, training_rows=with_ids, batch_size=_AT_ONCE):
-            step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
-            for start in range(0, batch.rows, step):
-                yield batch.part(start, start + step)
+        return small_batches(data, targets=self._targets, with_ids=with_ids)
 
     def _fit_heads(self, model: nn.Module, sizes: list[int], most: int) -> None:
         """Keep what linear heads on the untrained network predict: for the rows that they are fitted on without each.
