@@ -27,14 +27,7 @@ _HOW = 'Give a percentage such as "1%", a share such as 0.01, a number of rows s
 
 @dataclass(frozen=True)
 class HarmfulExample(HeldOutExample):
-    """A training example, or group of them, with its mean influence on a validation set.
-
-    Attributes:
-        score: its mean influence; negative: it is harmful.
-        p_value: probability of such a mean for a null id; None: not known.
-        significant: whether it differs from the null ids, or from 0 by more than replicas disagree, corrected for all
-            examples.
-    """
+    """A training example, or group of them, with its mean influence on a validation set."""
 
     score: float
     stderr: float | None
@@ -59,7 +52,6 @@ class HarmfulExamples(Result):
         count: how many are harmful and significant.
         helpful: how many are helpful and significant.
         standardized: scores are relative to what training rows usually do to each validation row.
-        method: the estimator that made the scores; "": not known.
         noise_from: what significance is judged by; None: it is not known, and no example is marked.
     """
 
@@ -80,11 +72,9 @@ class Cleansing(Result):
     Attributes:
         mean: mean influence of every training instance on the validation set.
         kept: bool for every training instance, in the order of the data.
-        requested: the same as a number; None: all that are significantly harmful.
+        requested: how many were to be dropped; None: all that are significantly harmful.
         protected: how many harmful ones are protected, and so kept.
         spared_classes: classes of which the last row was kept.
-        instances: number of training instances.
-        noise_from: what significance is judged by; None: it is not known.
     """
 
     _hidden = ("mean", "kept")

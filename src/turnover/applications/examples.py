@@ -33,7 +33,7 @@ class Instance(Result):
         id: as it was given; of rows of a file their number, of groups that of the group.
         position: its place among the training instances, counted from 0.
         row: its row number in the data; of a group that of its first training row.
-        label: its label, by name where names are known; None: not known, or a group of rows.
+        label: by name where names are known; None: not known, or a group of rows.
         rows: its training rows: more than one only for a group.
     """
 
@@ -48,14 +48,13 @@ class Instance(Result):
 
 @dataclass(frozen=True)
 class HeldOutExample(Instance):
-    """A training example with its held-out prediction, by the subnetwork that was not trained on it.
+    """A training example with its prediction by the subnetwork that was not trained on it; None: not known.
 
     Attributes:
         label_quality: held-out probability of the given label.
-        suggested: the most probable other label, in words; None: not known.
+        suggested: the most probable other label, in words.
         residual: of a number, label minus held-out prediction, in units of the usual distance (`Residuals`).
-        p_wrong: P(wrong) of its label; None: not known, or a group of rows.
-        likely_label_error: whether its label is a likely error.
+        p_wrong: P(wrong) of its label.
     """
 
     held_out_label: Any
@@ -265,13 +264,7 @@ class Span:
 
 @dataclass(frozen=True)
 class SharedTokens(Result):
-    """What two texts share.
-
-    Attributes:
-        query: spans on the query, in order; none overlaps another.
-        example: spans on the example.
-        tokens: the shared tokens, each once, in the order of the query.
-    """
+    """Spans on the query and on the example, and each shared token once, in the order of the query."""
 
     query: tuple[Span, ...]
     example: tuple[Span, ...]

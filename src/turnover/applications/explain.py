@@ -38,8 +38,7 @@ class InfluentialExample(Instance):
         score: its influence on the loss at the predicted label; positive: it supports the prediction. Relative
             explanations give it divided by the example's magnitude.
         p_value: probability of such a score for a null id; None: there are no null ids.
-        significant: whether it differs from the null ids, or from 0 by more than replicas disagree, corrected for all
-            examples that it was chosen from; never where neither is known.
+        significant: after correction for all examples that it was chosen from; never where noise is not known.
         shared_spans: words of its text that the query has too, as (start, end).
         near_columns: columns of a table in which it has the value of the query, or nearly.
     """
@@ -95,13 +94,8 @@ class Explanations(Result):
     """Explanations of several predictions.
 
     Attributes:
-        same_label: only examples of the predicted label were looked at; "supporting": among the supporting ones.
-        relative: scores are divided by the examples' magnitudes.
-        unit: what scores are differences of.
         standardized: scores are in units of the usual effect of a training example on the loss of each prediction.
-        method: the estimator that made them.
         noise_from: what their significance is judged by; None: it is not known, and nothing is marked.
-        path: how they were computed.
         numeric: predictions are numbers, which supporting examples raise and opposing ones lower.
     """
 
@@ -155,13 +149,7 @@ class Explanations(Result):
 
 @dataclass(frozen=True)
 class Queries:
-    """Predictions to explain, with what people see of them.
-
-    Attributes:
-        inputs: as `Influence.pairwise` takes them: x, or (x, y).
-        values: a text, pixels or the cells of a table, per query.
-        rows: row number of each in the data; None: it is new.
-    """
+    """Predictions to explain, with what people see of them, and their row numbers in the data (None: new)."""
 
     inputs: Any
     values: Sequence[Any]
@@ -232,8 +220,8 @@ def explain(
     if relative or same_label == "supporting":
         scores = influence.pairwise(asked, **options)
         scale = _checked_magnitudes(influence, magnitudes) if relative else None
-        sides = [predicted if same_label else only_label, only_label][: 2 if same_label == "supporting" else 1]
-        lists = [_Lists.of_scores(_of_label(scores, known, label), scale, k, level) for label in sides]
+        labels = [predicted if same_label else only_label, only_label][: 2 if same_label == "supporting" else 1]
+        lists = [_Lists.of_scores(_of_label(scores, known, label), scale, k, level) for label in labels]
     else:
         if not numeric:
             options |= {"labels": known.labels, "label": "predicted" if same_label else only_label}
@@ -299,12 +287,7 @@ def explain_examples(
 ) -> Explanations:
     """Return explanations with rows, names and what each query has in common with the examples behind it.
 
-    Args:
-        influence: of a network that was trained on the training rows of `examples`.
-        queries: predictions to explain.
-        examples: rows of the data.
-        same_label: as for `explain`; groups have no label of their own, so that there it is always False.
-        **options: of `explain`.
+    Groups have no label of their own: there `same_label` is always False. Other options are those of `explain`.
     """
     same_label = False if examples.groups else same_label
     explained = explain(influence, queries.inputs, examples=examples, same_label=same_label, **options)

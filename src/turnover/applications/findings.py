@@ -34,15 +34,7 @@ ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
 class ScoredExamples(Protocol):
     """A trained network with its data and scores, from which findings are made. A run is one.
 
-    Attributes:
-        examples: the rows.
-        x: inputs of all rows.
-        y: targets of all rows: class numbers, or numbers as the network learns them.
-        train_data: inputs, targets and ids of the training rows.
-        influence: the engine for single predictions.
-        self_influence: influence of each training row on itself.
-        mean_influence: mean influence of each training instance on the validation rows.
-        out_of_sample: held-out predictions of the training rows.
+    Targets `y` are class numbers, or numbers as the network learns them; `train_data` is inputs, targets and ids.
     """
 
     # Not as properties: type checkers do not take a cached one for those.
@@ -90,15 +82,12 @@ class Errors(Explanations):
 
 @dataclass(frozen=True)
 class ScoreNoise(Result):
-    """The noise of one kind of score.
+    """The noise of one kind of score; None: not known.
 
     Attributes:
-        noise_ratio: standard deviation of noise, that of null ids or the standard error of replicas, over that of the
-            scores; 1: nothing but noise; None: not known.
-        signal: share of the variance that noise does not explain; None: not known.
-        stderr: median standard error; None: not known.
-        method: the estimator that made the scores; "": not known.
-        noise_from: what noise is known from.
+        noise_ratio: standard deviation of noise over that of the scores; 1: nothing but noise.
+        signal: share of the variance that noise does not explain.
+        stderr: median standard error.
     """
 
     scores: ScoreKind
@@ -114,11 +103,7 @@ class ScoreNoise(Result):
 
 @dataclass(frozen=True)
 class Trust(Result):
-    """The noise of a model's scores, by kind.
-
-    Attributes:
-        mean_influence: mean influence of training rows; None: there is none.
-    """
+    """The noise of scores, by kind, and how mean influence is distributed."""
 
     scores: tuple[ScoreNoise, ...]
     replicas: int
@@ -186,7 +171,7 @@ def find_all(scored: ScoredExamples) -> Findings:
         memorized=own.find_memorized(),
         near_duplicates=find_near_duplicates(examples, duplicates),
         groups=find_groups(mean, examples, own.likely, level=LEVEL),
-        trust=find_trust(scored.self_influence, mean, errors),
+        trust=_trust(scored.self_influence, mean, errors),
         leaks=leak_audit(scored.model, scored.train_data),
     )
 
@@ -200,15 +185,9 @@ def find_errors(
     magnitudes: NDArray[np.float32] | None = None,
     predicted: NDArray[np.floating] | None = None,
 ) -> Errors:
-    """Return the most confident errors among validation and test rows with the training examples behind them.
+    """Return the most confident errors among validation and test rows with k examples on each side of them.
 
-    Args:
-        scored: the trained network.
-        most: errors to explain.
-        k: supporting and opposing examples of each.
-        same_label: as for `explain`.
-        magnitudes: as for `explain`.
-        predicted: what the full network says of `examples.labeled_unseen_rows`, where it is known already.
+    `predicted` is what the full network says of `examples.labeled_unseen_rows`, where it is known already.
     """
     examples = scored.examples
     rows, numeric = examples.labeled_unseen_rows, examples.labels.numeric
@@ -216,8 +195,8 @@ def find_errors(
     errors = examples.labels.among(rows).errors(predicted)
     if not len(errors):
         same_label = False if examples.groups or numeric else same_label
-        nothing: tuple[Any, ...] = ((), same_label, False, LEVEL, "loss", False, "", None, 1, "")
-        return Errors(*nothing, count=len(errors), unseen_rows=len(rows), numeric=numeric)
+        nothing = Explanations((), same_label, False, LEVEL, "loss", False, "", None, 1, "", numeric=numeric)
+        return Errors(**vars(nothing), count=0, unseen_rows=len(rows))
     queries, options = row_queries(scored, rows[errors[:most]]), {"same_label": same_label, "magnitudes": magnitudes}
     explained = explain_examples(scored.influence, queries, examples, k=k, level=LEVEL, **options)
     return Errors(**vars(explained), count=len(errors), unseen_rows=len(rows))
@@ -281,8 +260,7 @@ def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
     )
 
 
-def find_trust(self_influence: Scores, mean: Scores, errors: Explanations) -> Trust:
-    """Return the noise of all scores: of training rows on themselves, of means, and of explanations of errors."""
+def _trust(self_influence: Scores, mean: Scores, errors: Explanations) -> Trust:
     level = errors.level
     kinds = [score_noise("self_influence", self_influence, level), score_noise("mean_influence", mean, level)]
     if len(errors):

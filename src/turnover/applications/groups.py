@@ -25,11 +25,9 @@ class GroupScore(Result):
     """The influence of one group on the queries.
 
     Attributes:
-        group: its name; its id where it has none.
-        rows: how many training rows it has; 1 where that is not known of a group that was the instance.
+        rows: its training rows; 1 where that is not known of a group that was the instance.
         score: mean influence on the queries of the whole group; positive: it helps.
-        per_row: the same divided by its rows.
-        likely_label_errors: its labels that are likely errors; None: not looked for.
+        likely_label_errors: among its labels; None: not looked for.
     """
 
     group: Any
@@ -48,7 +46,6 @@ class GroupScores(Result):
 
     Attributes:
         as_instances: whether groups were the instances of the training; else scores are sums over their rows.
-        method: the estimator that made the scores; "": not known.
         noise_from: what significance is judged by; None: it is not known, and no group is marked.
     """
 

@@ -30,9 +30,7 @@ class NumberFit(Result):
     """How well numbers are predicted.
 
     Attributes:
-        rmse: root of the mean squared error, in units of the label.
-        mae: mean absolute error.
-        r2: share of the variance of the labels that predictions explain; below 0: worse than their mean.
+        r2: below 0: worse than the mean of the labels; None: these are all the same.
         baseline_rmse: that of always predicting the mean of the training labels.
     """
 
@@ -68,9 +66,8 @@ class ClassSummary(Result):
 
     Attributes:
         unseen: validation and test rows.
-        correct: how many of these are predicted correctly.
         predicted: validation and test rows that are predicted to be of it.
-        likely_label_errors: training labels of this class that are likely errors.
+        likely_label_errors: among its training labels.
     """
 
     _also = ("recall", "precision")
@@ -104,12 +101,7 @@ class Confusion(Result):
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels:
-    """Labels of rows that are classes.
-
-    Attributes:
-        values: class number of each row; −1: it has no label.
-        names: of the classes; empty: they are called by their numbers.
-    """
+    """Class number of each row (−1: no label), and names of the classes (none: numbers are their names)."""
 
     values: NDArray[np.int64]
     names: tuple[str, ...] = ()
@@ -142,13 +134,7 @@ class ClassLabels:
         return HeldOutLabels(held_out, self)
 
     def fit(self, unseen: Any, probs: NDArray[np.floating], likely: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return how well other rows are predicted, as fields of `Findings`; these are the training labels.
-
-        Args:
-            unseen: labels of the other rows.
-            probs: their predictions.
-            likely: which of the training labels are likely errors.
-        """
+        """Return how well other rows are predicted, as fields of `Findings`; `likely` are errors among these."""
         given, predicted, train = unseen.values, probs.argmax(1), self.values
         classes = tuple(
             ClassSummary(
@@ -174,10 +160,7 @@ class ClassLabels:
 class NumberLabels:
     """Labels of rows that are numbers, which a network learns as their distance from the mean in standard deviations.
 
-    Attributes:
-        values: number of each row.
-        mean: of the training labels.
-        deviation: their standard deviation.
+    Mean and deviation are those of the training labels.
 
     Example:
         >>> labels = NumberLabels.of(np.array([10.0, 30.0, 99.0]), train=[0, 1])
@@ -243,13 +226,9 @@ Labels = ClassLabels | NumberLabels
 
 @dataclass(frozen=True, eq=False)
 class HeldOutLabels:
-    """Labels of rows beside held-out probabilities of their classes. P(wrong) is that of all other classes.
+    """Labels of rows beside held-out probabilities [n, classes]: P(wrong) is that of all other classes.
 
     A label is a likely error where another class is more probable.
-
-    Attributes:
-        probs: of the classes [n, classes].
-        labels: given labels [n].
     """
 
     probs: NDArray[np.floating]
@@ -282,9 +261,8 @@ class HeldOutLabels:
     def order(self) -> NDArray[np.int64]:
         """Return the places of all rows, the likeliest label error first.
 
-        Rows whose label is not the most probable come before all others, and within both the less probable the label,
-        the earlier: with many classes a row that two of them share has a small margin, and yet its label may well be
-        right.
+        Likely errors come before all others, and within both the less probable label is the earlier: with many classes
+        a row that two of them share has a small margin, and yet its label may well be right.
         """
         return np.lexsort((np.arange(len(self._own)), np.nan_to_num(self._own, nan=np.inf), ~self.likely))
 
@@ -292,8 +270,7 @@ class HeldOutLabels:
     def confident(self) -> NDArray[np.bool_]:
         """Tell for each row whether another label is at least as probable as it is, on average, for rows that have it.
 
-        This is the threshold of confident learning (Northcutt, Jiang and Chuang 2021), which takes into account that a
-        network may be sure of one class and unsure of another.
+        This is the threshold of confident learning (Northcutt, Jiang and Chuang 2021).
         """
         labels, classes = self.labels.values, self.probs.shape[1]
         counts = np.bincount(labels, minlength=classes)
@@ -318,14 +295,9 @@ class Residuals:
     """Labels that are numbers beside their held-out predictions, and how far they lie from them.
 
     The usual distance is that of rows with about the same prediction: a large number is often less certain than a small
-    one. It is a median, so that wrong labels, as long as they are few, do not stretch it. P(wrong) takes correct labels
-    to be normally distributed, and those at three times the usual distance to be as often wrong as right. How many
-    labels are wrong is not said: a network does not know what it cannot predict.
-
-    Attributes:
-        predicted: held-out predictions [n].
-        labels: given numbers [n].
-        usual: whose distances are the usual ones; None: their own.
+    one. It is a median, so that few wrong labels do not stretch it; that of `usual` where that is given. P(wrong) takes
+    correct labels to be normally distributed, and those at three times the usual distance to be wrong as often as not.
+    How many labels are wrong is not said: a network does not know what it cannot predict.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -394,15 +366,11 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class RecordedLabels:
-    """How probably each training label is wrong, by the record of the training.
-
-    A label is a likely error where it is more probably wrong than right.
+    """How probably each training label is wrong, by the record of the training: likely errors are more so than not.
 
     Attributes:
-        p_wrong: P(wrong) of each row's label [n].
-        order: places of all rows, the likeliest label error first.
         rate: estimated share of wrong labels among all.
-        expected_range: the least and the largest number of the likely label errors that are wrong (90 % interval).
+        expected_range: least and largest number of wrong labels among the likely errors (90 % interval).
     """
 
     p_wrong: NDArray[np.float32]

@@ -49,10 +49,8 @@ class Duplicates:
     """Groups of rows that are the same or nearly the same.
 
     Attributes:
-        groups: places of the rows of each group of two or more, in order.
         exact: for each group, whether all its rows are the same after normalization.
         group_of: the group of every row [n]; −1: it has no duplicate.
-        threshold: similarity from which rows count as nearly the same.
         hashed: whether the pairs to compare were found by hashing, which may miss some; else all were compared.
     """
 
@@ -105,13 +103,11 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class DuplicateGroup(Result):
-    """Rows that are nearly the same.
+    """Rows that are nearly the same, of which `rows` are the first.
 
     Attributes:
-        rows: numbers of the first of them.
         exact: all are the same, but for case, punctuation and spaces.
-        across_splits: at least one is for training and one for validation or test, so that the network is tested on
-            what it was trained on.
+        across_splits: some are for training and some for validation or test, so that the test is easier than the world.
     """
 
     rows: tuple[int, ...]
@@ -129,8 +125,6 @@ class NearDuplicates(Result):
         contradictions: groups whose labels disagree.
         across_splits: groups with training rows and validation or test rows.
         rows: how many rows were compared.
-        threshold: as of `Duplicates`.
-        hashed: as of `Duplicates`.
     """
 
     count: int
@@ -195,12 +189,7 @@ def near_duplicates(
 
 
 def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
-    """Return which rows are nearly the same, of all splits.
-
-    Args:
-        examples: the rows; texts are compared as texts.
-        features: inputs of all rows, [rows, ...]; images and tables are compared by them.
-    """
+    """Return which rows of all splits are nearly the same: texts as texts, others by their inputs."""
     if examples.kind == "text":
         return near_duplicates(list(examples.values))
     return near_duplicates(features=features.flatten(1), threshold=_SAME_FEATURES)
@@ -277,11 +266,10 @@ def _join_near_texts(texts: Sequence[str], threshold: float, parts: _Parts) -> N
         [_bands(grams[start : start + _AT_ONCE]) for start in range(0, len(grams), _AT_ONCE)] or [np.empty((0, _BANDS))]
     )
     for band in bands.T:
-        one, other = _candidates(band)
-        apart = parts.of_each[one] != parts.of_each[other]
-        one, other = one[apart], other[apart]
-        pairs = zip(one.tolist(), other.tolist(), strict=True)
-        near = np.array([_cosine(grams[a], grams[b]) >= threshold for a, b in pairs], bool)
+        one, other = _candidates(band, parts)
+        pairs = [(grams[a], grams[b]) for a, b in zip(one, other, strict=True)]
+        shared = [len(np.intersect1d(a, b, assume_unique=True)) for a, b in pairs]
+        near = np.array(shared) >= threshold * np.array([np.sqrt(len(a) * len(b)) for a, b in pairs])
         parts.join(one[near], other[near])
 
 
@@ -314,26 +302,26 @@ def _join_by_hyperplanes(unit: torch.Tensor, threshold: float, parts: _Parts) ->
     for band in range(int(np.clip(bands, _BANDS, _MOST_BANDS))):
         normals = torch.randn(unit.shape[1], planes, generator=torch.Generator().manual_seed(band))
         sides = [((part @ normals > 0) * powers).sum(1) for part in unit.split(_AT_ONCE)]
-        one, other = _candidates(torch.cat(sides).numpy().astype(np.uint64))
-        apart = parts.of_each[one] != parts.of_each[other]
-        one, other = one[apart], other[apart]
+        one, other = _candidates(torch.cat(sides).numpy().astype(np.uint64), parts)
         for start in range(0, len(one), _AT_ONCE):
             first, second = one[start : start + _AT_ONCE], other[start : start + _AT_ONCE]
             near = ((unit[first] * unit[second]).sum(1) >= threshold).numpy()
             parts.join(first[near], second[near])
 
 
-def _candidates(band: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return pairs of texts with the same number: each with the one before it and with the first.
+def _candidates(band: NDArray[np.uint64], parts: _Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of rows with the same number that are not joined yet: each with the one before and with the first.
 
-    That is linear also where all texts are alike; what it misses, another band finds.
+    That is linear also where all rows are alike; what it misses, another band finds.
     """
     order = np.argsort(band, kind="stable")
     again = np.flatnonzero(band[order][1:] == band[order][:-1]) + 1
     starts = np.arange(len(order))
     starts[again] = 0
     first = np.maximum.accumulate(starts)[again]
-    return np.concatenate([order[again]] * 2), np.concatenate([order[again - 1], order[first]])
+    one, other = np.concatenate([order[again]] * 2), np.concatenate([order[again - 1], order[first]])
+    apart = parts.of_each[one] != parts.of_each[other]
+    return one[apart], other[apart]
 
 
 def _grams(text: str) -> NDArray[np.uint64]:
@@ -368,8 +356,3 @@ def _bands(grams: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
                 least = np.minimum.reduceat(_mixed(joined ^ seed), starts)
                 result[:, band] = _mixed(result[:, band] ^ least)
     return result
-
-
-def _cosine(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
-    shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / np.sqrt(len(one) * len(other))

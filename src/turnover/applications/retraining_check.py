@@ -39,8 +39,6 @@ class Difference(Result):
     """How much better the cleansed data are than another arm, seed by seed; None of what one seed does not tell.
 
     Attributes:
-        against: "none" or "random".
-        measure: "accuracy" or "loss".
         gain: mean over seeds; positive: cleansing is better (more accurate, or less loss).
         stderr: its standard error, over seeds and test rows.
         interval: 95 % interval of the gain by Student's distribution.

@@ -56,13 +56,10 @@ class RowRecord:
     """What one training says of its training rows, and of validation rows, which it was not trained on.
 
     Attributes:
-        labels: given labels of the training rows [n].
         full: mean log-probabilities of the full view over epochs [n, classes], each weighted by its number.
         left_out: predictions by heads that were fitted without the row [n, classes]; None: the network has no last
             linear layer over vectors.
-        validation_labels: given labels of the validation rows [m].
-        validation_full: as `full`, of the validation rows.
-        validation_left_out: predictions of the validation rows by the same heads; None: as for `left_out`.
+        validation_left_out: predictions of the validation rows by the same heads.
     """
 
     labels: NDArray[np.int64]
@@ -159,14 +156,7 @@ def wrong_labels(
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weights of predictions, and the share of wrong labels beside them.
-
-    Attributes:
-        weights: of each prediction, at least 0.
-        rate: share of wrong labels.
-        loss: mean negative log-likelihood of the labels.
-        stderr: standard deviation of what the rate may be; None: not estimated.
-    """
+    """Weights of predictions, and the share of wrong labels beside them with its standard error."""
 
     weights: tuple[float, ...]
     rate: float
@@ -176,15 +166,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """What a record says before probabilities.
-
-    Attributes:
-        rate: share of wrong labels among the training rows.
-        rate_stderr: standard deviation of its error.
-        held_rate: share of wrong labels among the validation rows.
-        scores: of the classes, of the training rows [n, classes].
-        held_scores: the same of the validation rows.
-    """
+    """Shares of wrong labels, and class scores of training and validation rows."""
 
     rate: float
     rate_stderr: float
