@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, training_record, wrong_labels
@@ -170,10 +171,9 @@ def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
             np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
 
 
-def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_does(digits, monkeypatch):
-    rows = digits.x, digits.y, torch.arange(len(digits.y))
+def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_does(digits):
+    rows = DataLoader(TensorDataset(digits.x, digits.y), batch_size=50)
     net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"]).eval()
-    monkeypatch.setattr(training_record, "_AT_ONCE", 50)
     record = TrainingRecord(net, train=rows, validation=digits.validation, most_fitted=200)
     batches = np.linspace(0, -(-len(digits.y) // 50) - 1, 4).astype(int)
     fitted = np.flatnonzero(np.isin(np.arange(len(digits.y)) // 50, batches))
