@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from turnover.ids import Ids, Ints, Names, named_ids
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
+_T = TypeVar("_T", bound=np.generic)
 
 _BLOCK = 2**22
 """Numbers worked on at a time: enough to be fast, and never a second copy of a large result."""
@@ -44,7 +45,6 @@ def integers(given: ArrayLike, name: str, dims: int = 1) -> Ints:
 
 
 def instance_ids(given: ArrayLike, name: str = "ids") -> Ints:
-    """Return instance ids as int64 [n], read-only; without a copy if they are both already."""
     array = integers(given, name)
     if array.size and int(array.min()) < 0:
         raise ScoresError(f"{name} must be integers from 0 to 2**63 − 1, got {array.min()}.")
@@ -83,7 +83,7 @@ def load_package(name: str, missing: str) -> Any:
         raise MissingExtraError(missing) from error
 
 
-def closed(array: Floats) -> Floats:
+def closed(array: NDArray[_T]) -> NDArray[_T]:
     """Return a new array, read-only: a result takes it without a copy."""
     array.flags.writeable = False
     return array
@@ -119,21 +119,13 @@ def _array(given: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _read_only(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    if array.dtype == dtype and not _can_change(array):
-        return array
-    result = np.array(array, dtype, order="C")
-    result.flags.writeable = False
-    return result
-
-
-def _can_change(array: NDArray[Any]) -> bool:
-    """Tell whether someone may still write to the array, through the memory that it shares too."""
+    """Return the array itself where nobody can write to it, through the memory that it shares too, else a copy."""
     owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if cast(NDArray[Any], owner).flags.writeable:
-            return True
+    while isinstance(owner, np.ndarray) and not cast(NDArray[Any], owner).flags.writeable:
         owner = cast(Any, owner).base
-    return owner is not None
+    if array.dtype == dtype and owner is None:
+        return array
+    return closed(np.array(array, dtype, order="C"))
 
 
 class Source:

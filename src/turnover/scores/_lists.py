@@ -12,7 +12,6 @@ from textwrap import shorten, wrap
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from turnover.tables import HARMS, HELPS, Html, aligned, counted, faded, html_table, score_bar, shortened, shown_row
 
@@ -37,7 +36,6 @@ _LETTERS = 90  # of a text beside a bar
 class Entry:
     """An instance in a list."""
 
-    side: Side
     instance: str
     score: float
     stderr: float | None
@@ -52,7 +50,6 @@ class Entry:
 
     @property
     def color(self) -> str:
-        """Return the color of what helps or harms."""
         return HELPS if self.score > 0 else HARMS
 
 
@@ -65,7 +62,6 @@ def entries_of(
     marked = None if marks is None else marks[SIDES.index(side)][query]
     return [
         Entry(
-            side,
             str(ids[place]),
             float(scores[place]),
             None if stderr is None else float(stderr[query, place]),
@@ -84,9 +80,7 @@ def text_of_lists(top: Any, head: str) -> str:
         cells = ["" if top.queries is None else shortened(top.queries[query])]
         for side in SIDES:
             entries = entries_of(top, side, query, marks)
-            first = [
-                f"{shortened(entry.instance)} ({entry.text[0]}){entry.text[1]}" for entry in entries[:_MOST_IN_TEXT]
-            ]
+            first = [f"{shortened(one.instance)} ({one.text[0]}){one.text[1]}" for one in entries[:_MOST_IN_TEXT]]
             cells.append(", ".join(first + [_REST] * (len(entries) > _MOST_IN_TEXT)) or "none")
         rows.append(cells)
     if top.queries is None:
@@ -138,7 +132,11 @@ def plot_lists(top: Any, query: int = 0, *, values: Floats | None = None, null: 
     are_pictures = any(isinstance(entry.row, np.ndarray) for entry in entries)
     per_row = 0.68 if any(isinstance(entry.row, str) for entry in entries) else 0.34
     height = 3.0 if are_pictures else 0.8 + per_row * max(1, *map(len, sides.values()))
-    figure = lists = _figure(height + (0 if values is None else 2.6))
+    figures = load_package("matplotlib.figure", "figures need matplotlib: pip install 'turnover[plot]'.")
+    size = (9.0, height + (0 if values is None else 2.6))
+    figure = lists = figures.Figure(size, facecolor="none", layout="constrained")
+    # A figure that pyplot does not know is shown once, by the notebook, and needs no closing.
+    import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     if values is not None:
         above, lists = figure.subfigures(2, 1, height_ratios=[2.6, height])
         _draw_histogram(above.subplots(), values, null)
@@ -151,18 +149,14 @@ def plot_lists(top: Any, query: int = 0, *, values: Floats | None = None, null: 
     return figure
 
 
-def _figure(height: float) -> Any:
-    figures = load_package("matplotlib.figure", "figures need matplotlib: pip install 'turnover[plot]'.")
-    figure = figures.Figure((9.0, height), facecolor="none", layout="constrained")
-    # A figure that pyplot does not know is shown once, by the notebook, and needs no closing.
-    import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
-    return figure
-
-
 def _draw_histogram(axes: Any, values: Floats, null: Floats | None) -> None:
     finite = values[np.isfinite(values)]
     known = np.zeros(0, np.float32) if null is None else null[np.isfinite(null)]
-    edges = _edges(np.concatenate([finite, known, [0.0]]), len(finite))
+    # Bins of one width, of which one begins at 0, so that no bin both helps and harms.
+    both = np.concatenate([finite, known, [0.0]])
+    low, high = float(both.min()), float(both.max())
+    width = (high - low or 1.0) / float(np.clip(2 * np.sqrt(max(len(finite), 1)), 10, _MOST_BINS))
+    edges = np.arange(np.floor(low / width), np.ceil(high / width) + 2) * width
     for part, color, label in ((finite[finite > 0], HELPS, "helpful"), (finite[finite <= 0], HARMS, "harmful")):
         axes.hist(part, edges, color=color, label=label)
     if len(known) >= _FEWEST_NULLS:
@@ -180,14 +174,6 @@ def _draw_histogram(axes: Any, values: Floats, null: Floats | None) -> None:
     _quiet(axes)
 
 
-def _edges(values: NDArray[Any], count: int) -> NDArray[np.float64]:
-    """Return the edges of bins of one width, of which one is 0, so that no bin both helps and harms."""
-    low, high = float(values.min()), float(values.max())
-    width = (high - low or 1.0) / float(np.clip(2 * np.sqrt(max(count, 1)), 10, _MOST_BINS))
-    first, last = int(np.floor(low / width)), int(np.ceil(high / width))
-    return np.arange(first, last + 2, dtype=np.float64) * width
-
-
 def _draw_pictures(figure: Any, title: str, entries: Sequence[Entry]) -> None:
     figure.suptitle(title, x=0.01, ha="left", color=_INK, fontsize=10, weight="bold")
     for axes, one in zip(figure.subplots(1, max(len(entries), 1), squeeze=False)[0], entries, strict=False):
@@ -196,23 +182,18 @@ def _draw_pictures(figure: Any, title: str, entries: Sequence[Entry]) -> None:
             pixels = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
             axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
         axes.set_title(shorten(one.instance, 18, placeholder="…"), color=_INK, fontsize=8, pad=3)
-        axes.set_xlabel(_score_text(one), color=one.color, fontsize=8, labelpad=2)
+        axes.set_xlabel(one.text[0], color=one.color, fontsize=8, labelpad=2)
         axes.set_xticks([])
         axes.set_yticks([])
         for line in axes.spines.values():
             line.set_color(one.color)
 
 
-def _score_text(entry: Entry) -> str:
-    """Return the score with its standard error, shorter than in a table."""
-    return f"{entry.score:+.2g}" + ("" if entry.stderr is None else f" ± {entry.stderr:.1g}")
-
-
 def _draw_bars(axes: Any, title: str, entries: Sequence[Entry]) -> None:
     places = np.arange(len(entries))
     axes.barh(places, [abs(one.score) for one in entries], height=0.14, color=[one.color for one in entries])
     for place, one in zip(places, entries, strict=True):
-        text = f"{shorten(one.instance, 30, placeholder='…')}   {_score_text(one)}"
+        text = f"{shorten(one.instance, 30, placeholder='…')}   {one.text[0]}"
         if isinstance(one.row, str):
             text += "\n" + "\n".join(wrap(shorten(one.row, _LETTERS, placeholder="…"), 56)[:2])
         axes.annotate(text, (0, place), (0, 5), textcoords="offset points", color=_INK, fontsize=8, va="bottom")
