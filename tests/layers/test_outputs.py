@@ -84,13 +84,13 @@ def test_the_first_tensor_of_a_mapping_is_masked(kind):
     ("make", "kind"),
     [
         (lambda h: None, "a NoneType"),
-        (lambda h: (), "a tuple of nothing"),
-        (lambda h: ("a", h), "a tuple of str, Tensor"),
-        (lambda h: [[h]], "a list of list"),
+        (lambda h: (), "returned a tuple"),
+        (lambda h: ("a", h), "returned a tuple"),
+        (lambda h: [[h]], "returned a list"),
         (lambda h: {}, "a dict"),
         (lambda h: {"a": 1}, "a dict"),
         (lambda h: MappingProxyType({"a": h}), "a mappingproxy"),
-        (lambda h: pack_padded_sequence(h[:, :, None], torch.ones(5), batch_first=True), "a PackedSequence of"),
+        (lambda h: pack_padded_sequence(h[:, :, None], torch.ones(5), batch_first=True), "a PackedSequence"),
     ],
     ids=["None", "()", "str first", "nested", "{}", "no tensor", "read-only", "packed"],
 )

@@ -115,12 +115,9 @@ class MaskedOutput:
             if name is not None:
                 output[name] = apply_mask(output[name], self.site, training=module.training)
                 return output
-        kind = f"a {type(output).__name__}"
-        if isinstance(output, (tuple, list)):
-            kind += f" of {', '.join(type(item).__name__ for item in output) or 'nothing'}"
         raise InstancesError(
-            f"site {self.site} ({type(module).__name__}) returned {kind}. A mask needs a tensor, a tuple that "
-            "begins with one, or a mapping that holds one. Choose the module that makes the tensor."
+            f"site {self.site} ({type(module).__name__}) returned a {type(output).__name__}. A mask needs "
+            "a tensor, a tuple that begins with one, or a mapping that holds one. Choose the module that makes it."
         )
 
 

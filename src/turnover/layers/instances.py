@@ -40,17 +40,12 @@ _BYTE_VALUES = 1 << _BYTE
 
 def _view_codes(view: Any, rows: int) -> int | Tensor:
     """Return one number for all rows, or int32 numbers [rows] where they differ."""
-    if isinstance(view, str) or not isinstance(view, Iterable):
-        raise InstancesError(
-            f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}."
-        )
-    views = list(view)
-    unknown = sorted({repr(v) for v in views if not isinstance(v, str) or v not in VIEWS})
+    views = list(view) if isinstance(view, Iterable) and not isinstance(view, str) else []
+    unknown = [v for v in views if not isinstance(v, str) or v not in VIEWS]
     if unknown or len(views) != rows:
+        got = f"{len(views)} entries{f', among them {unknown[0]!r}' if unknown else ''}" if views else repr(view)
         raise InstancesError(
-            f"view has {len(views)} entries for {rows} ids"
-            + (f", among them {', '.join(unknown)}" if unknown else "")
-            + ". Give 'keep', 'flip' or 'full', or a list with one of them for every id."
+            f"`view` must be 'keep', 'flip' or 'full', or a list with one of them for every id ({rows}), got {got}."
         )
     codes = [VIEW_CODES[v] for v in views]
     return codes[0] if len(set(codes)) == 1 else torch.tensor(codes, dtype=torch.int32)
@@ -114,8 +109,6 @@ T = TypeVar("T")
 
 ACTIVE: ContextVar["Instances | None"] = ContextVar("turnover_instances", default=None)
 
-_STABLE_IDS = "Give every example a stable id: turnover.with_instance_ids(dataset)."
-
 
 def active_instances() -> "Instances | None":
     """Return the instances of this thread or task, or None outside `turnover.instances`."""
@@ -148,72 +141,63 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
 
 def as_ids(ids: Any) -> Tensor:
     """Return ids as an int64 tensor of one dimension, or say what is wrong with them."""
-    if isinstance(ids, Tensor) and (ids.layout is not torch.strided or ids.is_nested or ids.is_meta):
-        kind = "a meta tensor" if ids.is_meta else "a nested tensor" if ids.is_nested else f"layout {ids.layout}"
-        raise InstanceIdError(f"instance ids must be a plain tensor with values, got {kind}. {_STABLE_IDS}")
-    tensor = ids.detach() if isinstance(ids, Tensor) else _from_sequence(ids)
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise _wrong_type(tensor.dtype)
-    if tensor.dim() != 1:
-        raise InstanceIdError(
-            f"instance ids must have one dimension, one id per row of the batch, got shape {list(tensor.shape)}. "
-            f"{_STABLE_IDS}"
-        )
-    if len(tensor) == 0:
-        raise InstanceIdError("no instance ids were given: the list is empty. Give one id for every row of the batch.")
-    unsigned = tensor.dtype == torch.uint64
+    if isinstance(ids, Tensor):
+        if ids.layout is not torch.strided or ids.is_nested or ids.is_meta:
+            raise _bad_ids("a meta tensor" if ids.is_meta else "a nested or sparse tensor")
+        given = ids.detach()
+    else:
+        given = _from_sequence(ids)
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise _bad_ids(given.dtype)
+    if given.dim() != 1:
+        raise _bad_ids(f"shape {list(given.shape)}")
+    if len(given) == 0:
+        raise _bad_ids("an empty list")
     # A copy: the recomputation of a checkpoint may come after the batch's memory is used again.
-    tensor = tensor.to(torch.int64, copy=True)
-    if bool((tensor < 0).any()):
-        least = int(tensor.min())
-        if unsigned:
-            raise _too_large(least + 2**64)
-        raise InstanceIdError(f"instance id {least} is negative. {_STABLE_IDS}")
+    tensor = given.to(torch.int64, copy=True)
+    least = int(tensor.min())
+    if least < 0:
+        raise _bad_ids(least + 2**64 if given.dtype == torch.uint64 else least)
     return tensor
 
 
 def _from_sequence(ids: Any) -> Tensor:
     """Return ids of another type as a tensor, with whatever shape they have."""
+    # A set has an order of its own, by which rows would get the ids of others.
     if isinstance(ids, (set, frozenset, Mapping, bytes, bytearray)):
-        # A set has an order of its own, by which rows would get the ids of others.
-        raise InstanceIdError(
-            f"`ids` must be a sequence with one id per row, in the order of the rows, got a {type(ids).__name__}. "
-            f"{_STABLE_IDS}"
-        )
+        raise _bad_ids(f"a {type(ids).__name__}")
     if isinstance(ids, np.ma.MaskedArray) and np.ma.is_masked(ids):
-        raise InstanceIdError(f"instance ids are missing in a masked array. {_STABLE_IDS}")
+        raise _bad_ids("a masked array, where some are missing")
     if isinstance(ids, range) and len(ids) and max(ids[0], ids[-1]) < 2**63:
         ids = np.arange(ids.start, ids.stop, ids.step, dtype=np.int64)
     if not isinstance(ids, np.ndarray):
         try:
             ids = list(ids)
         except TypeError as error:
-            raise InstanceIdError(f"`ids` must be a sequence of ids, got {ids!r}. {_STABLE_IDS}") from error
-        if any(isinstance(item, (bool, np.bool_)) for item in ids):  # beside integers NumPy makes integers of them
-            raise _wrong_type("bool")
-        # NumPy makes floats or objects of a list with numbers beyond 64 bits.
-        large = [item for item in ids if isinstance(item, int) and item >= 2**63]
-        if large:
-            raise _too_large(large[0])
+            raise _bad_ids(repr(ids)) from error
+        for item in ids:
+            if isinstance(item, (bool, np.bool_)):  # beside integers NumPy makes integers of them
+                raise _bad_ids("bool")
+            if isinstance(item, int) and item >= 2**63:  # of which NumPy makes floats or objects
+                raise _bad_ids(item)
     try:
         array = np.asarray(ids)
     except ValueError as error:
-        raise InstanceIdError(f"instance ids are a ragged list: {error}. {_STABLE_IDS}") from error
+        raise _bad_ids("a ragged list") from error
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise _wrong_type(array.dtype)
+        raise _bad_ids(array.dtype)
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise _too_large(int(array.max()))
+        raise _bad_ids(array.max())
     return torch.from_numpy(array.astype(np.int64, order="C"))
 
 
-def _wrong_type(dtype: Any) -> InstanceIdError:
-    return InstanceIdError(f"instance ids must be integers in [0, 2**63), got {dtype}. {_STABLE_IDS}")
-
-
-def _too_large(number: int) -> InstanceIdError:
-    return InstanceIdError(f"instance id {number} is beyond 2**63 - 1. {_STABLE_IDS}")
+def _bad_ids(given: Any) -> InstanceIdError:
+    return InstanceIdError(
+        f"instance ids must be integers in [0, 2**63), got {given}. Give one for every row of the batch, in the order "
+        "of the rows; turnover.with_instance_ids(dataset) gives every example a stable id."
+    )
 
 
 class Instances:
@@ -307,11 +291,11 @@ class Instances:
                 "repeat was called before a forward pass in this context. Call the model first: "
                 "outputs = model(x); loss = loss_fn(outputs, now.repeat(y))."
             )
-        replicas = next(iter(self._reached)).recipe.replicas
-        for masking in self._reached:
-            if masking.recipe.replicas != replicas:
-                counts = f"{replicas} and with {masking.recipe.replicas} replicas"
-                raise InstancesError(f"models with {counts} ran in one context. Give each its own.")
+        replicas, *others = sorted({masking.recipe.replicas for masking in self._reached})
+        if others:
+            raise InstancesError(
+                f"models with {replicas} and with {others[0]} replicas ran in one context. Give each its own."
+            )
         if replicas == 1 or self.shared_view == FULL:
             return rows
         if hasattr(rows, "__len__") and next(tensors_in(rows), None) is None:
@@ -390,7 +374,7 @@ class Instances:
         if training and self.null_id is not None:
             raise InstanceIdError(
                 f"instance id {self.null_id} must be below 2**62 in training: from {FIRST_RESERVED_ID} on they are the "
-                f"null ids, whose masks say what scores without training look like. {_STABLE_IDS}"
+                "null ids, whose masks say what scores without training look like."
             )
         masking, index = site.masking, site.index
         if training and self._keeps and index == 0 and self.first_visit(site):

@@ -42,10 +42,18 @@ class ModeHook:
         self.site = site
         self._mixout = mode == "mixout"
         self._at_input = site.recipe.place == "input"
-        # In a tuple, so that its parameters are none of the model's.
-        self._twin: tuple[nn.Module, ...] = (_without_weights(module),) if self._mixout or self._at_input else ()
-        if self._mixout:
-            _keep_start(module)
+        # A copy without weights and hooks; in a tuple, so that its parameters are none of the model's.
+        self._twin: tuple[nn.Module, ...] = ()
+        if self._mixout or self._at_input:
+            self._twin = (copy.deepcopy(module).to("meta"),)
+            for part in self._twin[0].modules():
+                part._forward_hooks.clear()
+                part._forward_pre_hooks.clear()
+        if self._mixout:  # buffers move with the module; these are not saved
+            for name, parameter in module.named_parameters():
+                buffer = _START + name.replace(".", "_")
+                if buffer not in module._buffers:
+                    module.register_buffer(buffer, parameter.detach().clone(), persistent=False)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Return the output under the masks of the active instances."""
@@ -78,14 +86,6 @@ class ModeHook:
         return functional_call(twin, start, (x,)) + (y - functional_call(twin, start, (masked,)))
 
 
-def _keep_start(module: nn.Module) -> None:
-    """Keep a copy of a module's weights as buffers that move with it and are not saved."""
-    for name, parameter in module.named_parameters():
-        buffer = _START + name.replace(".", "_")
-        if buffer not in module._buffers:
-            module.register_buffer(buffer, parameter.detach().clone(), persistent=False)
-
-
 def _start_of(module: nn.Module) -> dict[str, Tensor]:
     return {name: module.get_buffer(_START + name.replace(".", "_")) for name, _ in module.named_parameters()}
 
@@ -96,18 +96,9 @@ def start_state(root: nn.Module) -> dict[str, Tensor]:
 
 
 def drop_start(module: nn.Module) -> None:
-    """Undo `_keep_start`."""
+    """Take the start weights out of a module."""
     for name in [name for name in module._buffers if name.startswith(_START)]:
         del module._buffers[name]
-
-
-def _without_weights(module: nn.Module) -> nn.Module:
-    """Return a copy without weights and hooks, to be called with weights of the caller's."""
-    twin = copy.deepcopy(module).to("meta")
-    for part in twin.modules():
-        part._forward_hooks.clear()
-        part._forward_pre_hooks.clear()
-    return twin
 
 
 def _with_start(twin: nn.Module, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

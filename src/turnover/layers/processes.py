@@ -7,7 +7,7 @@ collective: every process of the training has to call it, in the same order.
 import copy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -98,23 +98,19 @@ def whole_model(model: nn.Module, *, device: torch.device | str | None = None) -
     if not is_sharded(model):
         return model
     model = getattr(model, "_orig_mod", model)  # what was compiled was compiled for shards
-    with _unflattened(model), _unsharded(model):
+    unflattened = nullcontext()
+    if is_flattened(model):
+        fsdp = sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel
+        unflattened = fsdp.summon_full_params(model, writeback=False)
+    with unflattened, _unsharded(model):
         model = _inside(model)
-        tensors = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
-        copies = {key: _whole_copy(tensor, device) for key, tensor in tensors.items()}
+        copies: dict[int, Any] = {}
+        for tensor in [*model.parameters(), *model.buffers()]:
+            value = whole_tensor(tensor.detach())
+            value = value.clone() if device is None or value.device == torch.device(device) else value.to(device)
+            learns = isinstance(tensor, nn.Parameter)
+            copies[id(tensor)] = nn.Parameter(value, tensor.requires_grad) if learns else value
         return copy.deepcopy(model, copies)
-
-
-def _whole_copy(tensor: Tensor, device: torch.device | str | None) -> Tensor:
-    value = whole_tensor(tensor.detach())
-    value = value.clone() if device is None or value.device == torch.device(device) else value.to(device)
-    return nn.Parameter(value, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else value
-
-
-def _unflattened(model: nn.Module) -> AbstractContextManager[Any]:
-    if not is_flattened(model):
-        return nullcontext()
-    return sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel.summon_full_params(model, writeback=False)
 
 
 @contextmanager
@@ -132,7 +128,8 @@ def _unsharded(model: nn.Module) -> Iterator[None]:
         for module, _, attributes in before:
             for name in _HOOKS:
                 hooks = attributes[name]
-                module.__dict__[name] = type(hooks)({key: hook for key, hook in hooks.items() if not _is_theirs(hook)})
+                ours = {key: hook for key, hook in hooks.items() if not _is_theirs(getattr(hook, "hook", hook))}
+                module.__dict__[name] = type(hooks)(ours)
             for name in [name for name, value in attributes.items() if name in _MANAGED or _is_state(value)]:
                 del module.__dict__[name]
             module.__dict__["_modules"] = {name: _inside(child) for name, child in attributes["_modules"].items()}
@@ -148,8 +145,7 @@ def _inside(module: Any) -> Any:
     return module.module if _is_flat(module) else module
 
 
-def _is_theirs(hook: Any) -> bool:
-    function = getattr(hook, "hook", hook)
+def _is_theirs(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith(_SHARDS)
 
 

@@ -178,12 +178,26 @@ def to_tensor(recipe: Recipe, learned: Learned) -> Tensor:
 
 def from_tensor(tensor: Tensor) -> tuple[Recipe, Learned]:
     """Return the recipe and what was learned from the tensor of a state dict."""
-    if tensor.dtype != torch.uint8 or is_blank(tensor):
-        raise _damaged(tensor)
     try:
-        return _parse(_bytes(tensor))
+        if tensor.dtype != torch.uint8 or is_blank(tensor):
+            raise ValueError("it does not begin as a recipe does")
+        content = _bytes(tensor)
+        _, sites, passes = _HEAD.unpack_from(content)
+        recipe = Recipe.from_json(content[_HEAD.size + sites * _SITE.size :].decode("utf-8"))
+        if len(recipe.sites) != sites:
+            raise ValueError(f"{sites} sites announced, {len(recipe.sites)} found")
+        learned = Learned(passes, [], [])
+        for index in range(sites):
+            width, batch_dim = _SITE.unpack_from(content, _HEAD.size + index * _SITE.size)
+            learned.widths.append(width or None)
+            learned.batch_dims.append(batch_dim - 1 if batch_dim else None)
+        return recipe, learned
     except (struct.error, ValueError, TypeError, KeyError) as error:
-        raise _damaged(tensor) from error
+        raise ModelError(
+            f"the entry {RECIPE_KEY!r} of these weights must be a mask recipe of dtype torch.uint8, as it was written, "
+            f"got {tensor.numel()} items of dtype {tensor.dtype}. Save the weights of the wrapped model again: "
+            "turnover.save(model, folder)."
+        ) from error
 
 
 def is_blank(tensor: Tensor) -> bool:
@@ -193,26 +207,3 @@ def is_blank(tensor: Tensor) -> bool:
 
 def _bytes(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().numpy().tobytes()
-
-
-def _parse(content: bytes) -> tuple[Recipe, Learned]:
-    _, sites, passes = _HEAD.unpack_from(content)
-    text = content[_HEAD.size + sites * _SITE.size :].decode("utf-8")
-    recipe = Recipe.from_json(text)
-    if len(recipe.sites) != sites:
-        raise ValueError(f"{sites} sites announced, {len(recipe.sites)} found")
-    learned = Learned.nothing(sites)
-    learned.passes = passes
-    for index in range(sites):
-        width, batch_dim = _SITE.unpack_from(content, _HEAD.size + index * _SITE.size)
-        learned.widths[index] = width or None
-        learned.batch_dims[index] = batch_dim - 1 if batch_dim else None
-    return recipe, learned
-
-
-def _damaged(tensor: Tensor) -> ModelError:
-    return ModelError(
-        f"the entry {RECIPE_KEY!r} of these weights must be a mask recipe of dtype torch.uint8, as it was written, got "
-        f"{tensor.numel()} items of dtype {tensor.dtype}. Save the weights of the wrapped model again: "
-        "turnover.save(model, folder)."
-    )
