@@ -84,9 +84,9 @@ def test_the_first_tensor_of_a_mapping_is_masked(kind):
     ("make", "kind"),
     [
         (lambda h: None, "a NoneType"),
-        (lambda h: (), "returned a tuple"),
-        (lambda h: ("a", h), "returned a tuple"),
-        (lambda h: [[h]], "returned a list"),
+        (lambda h: (), "a tuple"),
+        (lambda h: ("a", h), "a tuple"),
+        (lambda h: [[h]], "a list"),
         (lambda h: {}, "a dict"),
         (lambda h: {"a": 1}, "a dict"),
         (lambda h: MappingProxyType({"a": h}), "a mappingproxy"),

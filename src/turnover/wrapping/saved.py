@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from turnover.errors import MissingExtraError, ModelError, SavedModelError, TurnOverError
 from turnover.layers import (
     RECIPE_KEY,
-    AdapterRecipe,
     Recipe,
     check_same_recipe,
     exchange_values,
@@ -38,7 +37,7 @@ from turnover.layers import (
 )
 from turnover.storage import atomic_file, check_stored, from_record, is_path, to_record, write_atomically
 
-from ._code import UNINITIALIZED, is_norm, lazy_in, listed
+from ._code import UNINITIALIZED, is_norm, is_within, lazy_in, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import Model, build, copy_of, wrapped_root
 
@@ -74,7 +73,14 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     if is_flattened(model):
         root = wrapped_root(whole_model(model, device="cpu"))
     check_same_recipe(recipe, groups)
-    base = set[str]() if recipe.adapters is None else _base(root, recipe.adapters)
+    base = set[str]()  # the parameters that were frozen since the model was wrapped
+    if recipe.adapters is not None:
+        adapters = [f"{path}.{NAME}" for path in recipe.adapters.after]
+        norms = [path for path, module in root.named_modules() if recipe.adapters.norms and is_norm(module)]
+        # By place, not by requires_grad alone: a model that is frozen for use is saved like one in training.
+        own = [*recipe.adapters.head, *norms, *adapters]
+        named = root.named_parameters(remove_duplicate=False)
+        base = {name for name, parameter in named if not parameter.requires_grad and not is_within(name, own)}
     writes = all(group.rank() == 0 for group in groups)
     tensors, checksums, failure = dict[str, Tensor](), dict[str, str](), None
     for name, value in root.state_dict().items():
@@ -100,14 +106,23 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
     """Write a model's tensors and its recipe, and of a model with adapters the checksums of its base."""
     recipe = masking_of(root).recipe
     manifest = {"format": _FORMAT, "recipe": json.loads(recipe.to_json()), "base_sha256": base}
-    _check_own(target)
+    weights = target / _WEIGHTS
+    if weights.is_file() and not (target / _MANIFEST).is_file():  # an interrupted save left no manifest
+        try:
+            ours = RECIPE_KEY in _read_weights(weights)
+        except SavedModelError:
+            ours = False
+        if not ours:
+            raise SavedModelError(
+                f"{str(weights)!r} would be overwritten, which turnover.save did not write", cure="Give another folder."
+            )
     try:
-        with atomic_file(target / _WEIGHTS) as file:
+        with atomic_file(weights) as file:
             torch.save(tensors, file)
             file.flush()
             # Without its manifest the folder is not a saved model: first it goes, then it comes back.
             (target / _MANIFEST).unlink(missing_ok=True)
-        manifest["weights_sha256"] = _checksum(target / _WEIGHTS)
+        manifest["weights_sha256"] = _checksum(weights)
         if recipe.mode == "mixout":
             with atomic_file(target / _START) as file:
                 torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
@@ -123,21 +138,6 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
             f"cannot write to {str(target)!r}: {failed.strerror or failed}",
             cure="Give a folder with room and write access.",
         ) from failed
-
-
-def _check_own(target: Path) -> None:
-    """Raise where weights would be overwritten that no `save` wrote; an interrupted one left no manifest."""
-    file = target / _WEIGHTS
-    if (target / _MANIFEST).is_file() or not file.is_file():
-        return
-    try:
-        names = set(_read_weights(file))
-    except SavedModelError:
-        names = set[str]()
-    if RECIPE_KEY not in names:
-        raise SavedModelError(
-            f"{str(file)!r} would be overwritten, which turnover.save did not write", cure="Give another folder."
-        )
 
 
 def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
@@ -264,8 +264,7 @@ def _with_masks(source: Path, model: Model, recipe: Recipe, weights: list[Path])
         raise
     except Exception as error:
         raise SavedModelError(
-            f"the saved masks cannot be put into this model ({type(error).__name__}: {error})",
-            cure="Give the architecture that was saved, or save the model again.",
+            f"the saved masks cannot be put into this model ({type(error).__name__}: {error})", cure=_ARCHITECTURE
         ) from error
 
 
@@ -290,17 +289,7 @@ def _put_weights(root: nn.Module, state: dict[str, Tensor], source: Path, elsewh
         )
 
 
-def _base(root: nn.Module, recipe: AdapterRecipe) -> set[str]:
-    """Return the names of the parameters that were frozen since the model was wrapped."""
-    norms = [path for path, module in root.named_modules() if recipe.norms and is_norm(module)]
-    # By place, not by requires_grad alone: a model that is frozen for use is saved like one in training.
-    own = tuple(f"{path}." for path in (*recipe.head, *norms, *(f"{path}.{NAME}" for path in recipe.after)))
-    named = root.named_parameters(remove_duplicate=False)
-    return {name for name, parameter in named if not parameter.requires_grad and not name.startswith(own)}
-
-
 def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
-    """Raise unless the frozen parameters of a model with adapters are those that the saved ones were trained on."""
     parameters = dict(root.named_parameters(remove_duplicate=False))
     missing = [name for name in saved if name not in parameters]
     other = [name for name in saved if name in parameters and _checksum_of(parameters[name]) != saved[name]]
@@ -362,15 +351,10 @@ def _manifest(source: Path) -> dict[str, Any]:
         raise SavedModelError(
             f"{str(source)!r} must be a folder written by turnover.save, but there is no readable {_MANIFEST} in it."
         ) from error
-    if version != _FORMAT:
-        raise SavedModelError(
-            f"{str(source)!r} has format {version!r}; this version of turnover reads {_FORMAT}",
-            cure="Load it with the version that wrote it.",
-        )
-    if manifest is None:
-        raise SavedModelError(
-            f"{_MANIFEST} in {str(source)!r} is damaged: it does not fit its own checksum", cure=_AGAIN
-        )
+    if version != _FORMAT or manifest is None:
+        what = f"has format {version!r}; this version of turnover reads {_FORMAT}"
+        damage = f"does not fit the checksum in its {_MANIFEST}"
+        raise SavedModelError(f"{str(source)!r} {what if version != _FORMAT else damage}", cure=_AGAIN)
     return manifest
 
 

@@ -244,7 +244,13 @@ def plan(
     if example is not None and not planned.problems:
         planned = _with_example(planned, model, flow, example)
     if mode == "forward" and adapters is None:  # what bottlenecks of adapters cost was not measured
-        planned = replace(planned, notes=(*planned.notes, *_cost_of_narrow(planned.sites)))
+        narrow = [site for site in planned.sites if site.width is not None and site.width < _NARROW]
+        if narrow:  # docs/models.md has what was measured
+            note = (
+                f"{', '.join(f'{site.path!r} ({site.width} units)' for site in narrow)}: masks on layers of fewer than "
+                f"{_NARROW} units cost accuracy. Mask a wider one, at best the input of the output layer."
+            )
+            planned = replace(planned, notes=(*planned.notes, note))
     if n is None or planned.problems:
         return planned
     widths = [site.width for site in planned.sites]
@@ -313,7 +319,14 @@ def _planned(
     parts = plan_replicas(flow, choice.sites, replicas, split, with_adapters.recipe)
     problems += parts.problems
     if not parts.problems:
-        problems += _too_large(placed, parts.replicated, replicas)
+        size = 0
+        for path in parts.replicated:
+            for parameter in placed.get_submodule(path).parameters():
+                size += 0 if parameter.is_meta else parameter.numel() * parameter.element_size()
+        try:
+            check_memory((replicas - 1) * size, f"{replicas:,} replicas take", cure="Give fewer: replicas=8.")
+        except TooLargeError as error:
+            problems.append(str(error))
     recipe = Recipe("counter", 0, parts.sites)
     if source is not None and not parts.problems:
         options, replicated = source.options(), parts.replicated
@@ -378,18 +391,6 @@ def _check_model(model: Any) -> None:
         raise PlanError(["the model is sharded over processes. Wrap it first, then fully_shard(model)."])
 
 
-def _too_large(model: nn.Module, replicated: Sequence[str], replicas: int) -> Iterator[str]:
-    """Yield that the weights of further replicas do not fit into memory, where they do not."""
-    size = 0
-    for path in replicated:
-        for parameter in model.get_submodule(path).parameters():
-            size += 0 if parameter.is_meta else parameter.numel() * parameter.element_size()
-    try:
-        check_memory((replicas - 1) * size, f"{replicas:,} replicas take", cure="Give fewer: replicas=8.")
-    except TooLargeError as error:
-        yield str(error)
-
-
 def _warnings(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
     for site in sites:
         if site.zero.keeps is False:
@@ -416,17 +417,6 @@ def _narrow_warnings(sites: Sequence[SitePlan]) -> Iterator[str]:
             )
 
 
-def _cost_of_narrow(sites: Sequence[SitePlan]) -> Iterator[str]:
-    """Yield which layers are so narrow that masks cost accuracy; docs/models.md has what was measured."""
-    widths = {site.path: site.width for site in sites if site.width is not None}
-    narrow = [f"{path!r} ({width} units)" for path, width in widths.items() if width < _NARROW]
-    if narrow:
-        yield (
-            f"{', '.join(narrow)}: masks on layers of fewer than {_NARROW} units cost accuracy. Mask a wider one, at "
-            "best the input of the output layer."
-        )
-
-
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
     """Yield what is worth knowing of sites that work but not as one may think."""
     for site in sites:
@@ -448,8 +438,13 @@ def _with_example(made: Plan, model: nn.Module, flow: Flow, example: Any) -> Pla
     kwargs: dict[str, Any] = {}
     if isinstance(example, Mapping):
         args, kwargs = (), dict(example)
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.dim() > 0]
+    if not tensors or not len(tensors[0]):
+        raise PlanError(
+            ["the example has no rows. Give a few of what the model takes: example=x[:4], (x1, x2) or {name: x}."]
+        )
+    ids = torch.arange(len(tensors[0]))
     root = build(copy_of(model), made.recipe, flow).train()
-    ids = torch.arange(_rows((*args, *kwargs.values())))
     problems = list(made.problems)
     reached: set[str] = set()
     hooks = [
@@ -501,15 +496,3 @@ def _with_example(made: Plan, model: nn.Module, flow: Flow, example: Any) -> Pla
     except TurnOverError:  # outputs that are not rows of numbers: the expected leaks stand
         return made
     return replace(made, leaks=report.leaks, leaks_measured=True)
-
-
-def _rows(values: Sequence[Any]) -> int:
-    """Return the number of rows of the example: that of its first tensor."""
-    for value in values:
-        if isinstance(value, Tensor) and value.dim() > 0:
-            if not len(value):
-                raise PlanError(["the example has no rows. Give a few: example=x[:4]."])
-            return len(value)
-    raise PlanError(
-        ["the example holds no tensor with rows. Give what the model takes: example=x, (x1, x2) or {name: x}."]
-    )

@@ -149,7 +149,7 @@ def test_an_example_shows_which_sites_never_run():
 def test_an_example_that_does_not_fit_says_so():
     with pytest.raises(PlanError, match="the model fails on the example"):
         turnover.plan(cnn(), at={"2": "channels"}, example=torch.zeros(4, 5))
-    with pytest.raises(PlanError, match="holds no tensor"):
+    with pytest.raises(PlanError, match="the example has no rows"):
         turnover.plan(cnn(), at={"2": "channels"}, example="text")
     with pytest.raises(PlanError, match=r"the example has no rows.*example=x\[:4\]"):
         turnover.plan(cnn(), at={"2": "channels"}, example=torch.zeros(0, 3, 9, 9))
