@@ -51,7 +51,6 @@ class About:
 
     @property
     def unit_text(self) -> str:
-        """Return the unit and what its sign means."""
         return f"units of {self.unit} ({SIGN})"
 
 

@@ -71,7 +71,6 @@ def both_ids(ids: Any, mask_ids: ArrayLike | None, name: str = "ids", dims: int 
 
 
 def load_pandas() -> Any:
-    """Return the package pandas."""
     return load_package("pandas", "tables need pandas: pip install 'turnover[store]'.")
 
 
@@ -142,16 +141,13 @@ class Source:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return [n] or [n, m]."""
         return self.whole.shape
 
     @property
     def whole(self) -> Floats:
-        """Return all numbers, read-only."""
         return self._array
 
     def rows(self, start: int, stop: int) -> Floats:
-        """Return the rows from `start` to `stop`."""
         return self.whole[start:stop]
 
     def take(self, rows: Ints | None, columns: Ints | None) -> Floats:
@@ -251,19 +247,15 @@ class TokenScores:
         return cls.of_rows([part.row(place) for part in known for place in range(len(part))])
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.starts) - 1
 
     def row(self, place: int) -> Floats:
-        """Return the scores of one row's tokens."""
         return self.values[self.starts[place] : self.starts[place + 1]]
 
     def take(self, places: Sequence[int] | Ints) -> "TokenScores":
-        """Return the scores of some rows."""
         return TokenScores.of_rows([self.row(int(place)) for place in places])
 
     def equals(self, other: "TokenScores | None") -> bool:
-        """Tell whether both hold the same, NaN equal to NaN."""
         return other is not None and same(self.values, other.values) and same(self.starts, other.starts)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -293,11 +285,10 @@ class Viewed:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the rows out: they may be a whole data set."""
+        # The rows are left out: they may be a whole data set.
         return {name: value for name, value in vars(self).items() if name != "views"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was pickled, arrays read-only again."""
         vars(self).update(close(state))
 
 

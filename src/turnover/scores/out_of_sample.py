@@ -64,10 +64,16 @@ class OutOfSample(OfInstances):
         self._path = path
         self._provenance = plain(provenance or {}, where="provenance", error=ScoresError)
         rows, classes = array.shape[1:]
-        if len(self._ids) != rows:
-            raise ScoresError(f"there are {len(self._ids)} ids and {rows} rows of predictions; give one id per row.")
-        if self._labels is not None:
-            _check_labels(self._labels, rows, classes)
+        for name, given in (("ids", self._ids), ("labels", self._labels)):
+            if given is not None and len(given) != rows:
+                raise ScoresError(f"there are {len(given)} {name} and {rows} rows of predictions; give one per row.")
+        if self._labels is not None and ((self._labels < 0) | (self._labels >= classes)).any():
+            bad = np.flatnonzero((self._labels < 0) | (self._labels >= classes))[0]
+            raise ScoresError(
+                f"labels must be from 0 to {classes - 1}, since there are {classes} classes, got {self._labels[bad]} "
+                f"for row {bad}. Where a network has one output for two classes, predict= has to return both "
+                "probabilities."
+            )
         # In float64: the mean of 1,000 replicas is as exact as that of one.
         self._probs = array[0] if len(array) == 1 else closed(array.mean(axis=0, dtype=np.float64).astype(np.float32))
 
@@ -158,21 +164,12 @@ class OutOfSample(OfInstances):
         """Return the summary and the rows whose labels are least likely, as a notebook shows them."""
         if self._labels is None:
             return html_of(self._facts)
-        quality = self.label_quality
-        worst = np.argsort(quality, kind="stable")[:_SHOWN]
-        rows = [
-            [
-                str(self._ids[at]),
-                str(self._labels[at]),
-                str(np.argmax(self._probs[at])),
-                f"{quality[at]:.3f}",
-                shown_row(None if self.views is None else self.views.instance(int(self._mask_ids[at]))),
-            ]
-            for at in worst
-        ]
+        quality, rows = self.label_quality, list[list[str]]()
+        for at in np.argsort(quality, kind="stable")[:_SHOWN]:
+            row = shown_row(None if self.views is None else self.views.instance(int(self._mask_ids[at])))
+            predicted = str(np.argmax(self._probs[at]))
+            rows.append([str(self._ids[at]), str(self._labels[at]), predicted, f"{quality[at]:.3f}", row])
         header = ["instance", "label", "predicted", "quality", ""]
-        if not any(row[-1] for row in rows):
-            header, rows = header[:-1], [row[:-1] for row in rows]
         return html_of(self._facts) + html_table("Least likely labels", rows, header=header)
 
     @property
@@ -190,14 +187,3 @@ class OutOfSample(OfInstances):
             lines.append(("labels", f"label_quality {number_range(quality)}; below 0.5 for {low}"))
         lines.append(("path", self._path or "not known"))
         return f"OutOfSample: held-out predictions of {counted(rows, 'row')}", lines
-
-
-def _check_labels(labels: Ints, rows: int, classes: int) -> None:
-    if len(labels) != rows:
-        raise ScoresError(f"there are {len(labels)} labels and {rows} rows of predictions; give one label per row.")
-    bad = np.flatnonzero((labels < 0) | (labels >= classes))
-    if bad.size:
-        raise ScoresError(
-            f"labels must be from 0 to {classes - 1}, since there are {classes} classes, got {labels[bad[0]]} for row "
-            f"{bad[0]}. Where a network has one output for two classes, predict= has to return both probabilities."
-        )

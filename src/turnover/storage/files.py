@@ -150,7 +150,6 @@ class FolderLock:
         return self._lock.is_locked and self._process == os.getpid()
 
     def release(self) -> None:
-        """Let the next writer in."""
         if not self.held:
             return
         # Removed while locked; whoever has opened the file meanwhile sees that it has no name any more and tries

@@ -175,37 +175,31 @@ class Folder:
 
 
 class LocalFolder(Folder):
-    """A folder of a disk or a network drive."""
+    """A folder of a disk or a network drive: what is written is on the disk on return, and the lock is the system's."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         super().__init__(self.path)
 
     def check(self) -> None:
-        """Raise where a file is in the place of the folder."""
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{str(self)!r} must be a folder, but is a file.")
 
     def make(self) -> None:
-        """Make the folder where it is missing, for good."""
         make_folder(self.path)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where it is missing, or is a pipe."""
         return read_bytes(self.path / name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file and wait until the disk has it."""
         write_atomically(self.path / name, data, sync=True)
 
     @contextmanager
     def writing(self, name: str) -> Generator[BinaryIO]:
-        """Open a file for writing that takes its place when the block ends."""
         with atomic_file(self.path / name) as file:
             yield file
 
     def lock(self) -> FolderLock:
-        """Return the right to write here, by a lock of the operating system."""
         lock = FolderLock(self.path)
         if not os.access(self.path, os.W_OK | os.X_OK):
             lock.release()
@@ -218,7 +212,6 @@ class LocalFolder(Folder):
         return usage.free if usage.total > 0 else None
 
     def zarr_store(self, name: str) -> Any:
-        """Return what zarr reads an array from."""
         from zarr.storage import LocalStore
 
         return LocalStore(self.path / name, read_only=True)
@@ -247,7 +240,6 @@ class Lease:
         return not self._ended.is_set() and self._process == os.getpid()
 
     def release(self) -> None:
-        """Let the next writer in."""
         if not self.held:
             return
         self._ended.set()

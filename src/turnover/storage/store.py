@@ -487,7 +487,6 @@ class TileStore:
 
     @property
     def complete(self) -> bool:
-        """Whether the store is finished and intact."""
         return self._progress.complete
 
     def pending(self) -> list[int]:
@@ -495,7 +494,6 @@ class TileStore:
         return [tile for tile in range(self.tiles) if tile not in self._progress.tiles]
 
     def region(self, name: str, tile: int) -> tuple[slice, ...]:
-        """Return where a tile lies in an array."""
         return self.arrays[name].region(tile)
 
     def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
@@ -548,7 +546,6 @@ class TileStore:
             self._write_progress(_Progress(self._progress.tiles, True, content, specs, checksums))
 
     def close(self) -> None:
-        """Release the folder for other writers."""
         self._lock.release()
 
     def __enter__(self) -> Self:
