@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import InstanceIdError
-from turnover.ids import Names, id_array, names_from_bytes, names_to_bytes, near_names
+from turnover.ids import Names, id_array, names_from_bytes, names_to_bytes
 
 NAME = st.text(max_size=8) | st.integers(0, 2**63 - 1)
 
@@ -99,8 +99,3 @@ def test_an_integer_is_a_mask_id_where_names_are_strings_and_a_name_where_they_a
 def test_what_cannot_be_told_apart_or_is_not_known_is_an_error(make, message):
     with pytest.raises(InstanceIdError, match=message):
         make()
-
-
-def test_near_names_are_found_among_very_many():
-    assert near_names("doc-123456x", (f"doc-{number}" for number in range(200_000))).startswith("'doc-")
-    assert near_names("", []) == ""

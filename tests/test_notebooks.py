@@ -23,10 +23,6 @@ def kinds(cell):
     return [sorted(output["data"]) if "data" in output else output["output_type"] for output in outputs]
 
 
-def test_there_are_six_notebooks():
-    assert len(NOTEBOOKS) == 6
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_kept_with_its_outputs_and_they_are_small(path):
     assert path.stat().st_size < 150_000

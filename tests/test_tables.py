@@ -3,11 +3,7 @@
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
-import torch
-from torch import nn
 
-import turnover
 from turnover.scores import OutOfSample, Scores
 from turnover.tables import html_table
 
@@ -55,12 +51,6 @@ def test_a_list_shows_ids_scores_and_bars():
     assert top._repr_html_().count("opacity:.55") == 6  # one entry of a on either side, and all four of the other
 
 
-def test_bars_are_as_long_as_scores():
-    text = Scores([2.0, 1.0, -4.0], ids=[7, 8, 9]).top(1)._repr_html_()
-    assert "width:2.50em" in text
-    assert "width:5.00em" in text
-
-
 def test_scores_show_what_they_are_and_their_lists():
     found = seen(Scores([[0.5], [-1.0]], ids=[7, 8], queries=[HOSTILE], path="a path"))
     assert {"a path", "7", "8"} <= set(found.cells)
@@ -71,26 +61,6 @@ def test_predictions_show_the_least_likely_labels():
     at = found.cells.index("quality") + 1
     assert found.cells[at : at + 4] == ["7", "1", "0", "0.100"]
     assert "quality" not in seen(OutOfSample([[0.9, 0.1]], ids=[7])).cells
-
-
-def test_a_plan_and_an_audit_show_what_they_print():
-    net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
-    assert {"site", "ReLU", "features"} <= set(seen(turnover.plan(net, at=["1"])).cells)
-    batch = torch.randn(4, 4), torch.tensor([0, 1, 0, 1]), torch.arange(4)
-    report = turnover.audit(turnover.wrap(net, at=["1"]), batch)
-    assert report.leaks
-    assert {leak.name for leak in report.leaks} <= set(seen(report).cells)
-
-
-@pytest.mark.parametrize("estimator", ["tod", "curvature"])
-def test_an_engine_says_what_it_asks(estimator):
-    net = turnover.wrap(nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2, bias=False)), at=["1"])
-    train = torch.randn(8, 4), torch.zeros(8, dtype=torch.int64), torch.arange(8)
-    with turnover.instances(train[2]):
-        net(train[0])
-    influence = turnover.Influence(net, train=train, estimator=estimator)
-    assert f"estimator={estimator!r}" in repr(influence)
-    assert {"Sequential", estimator, "8 rows"} <= set(seen(influence).cells)
 
 
 def test_a_title_is_escaped():

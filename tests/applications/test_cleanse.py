@@ -46,14 +46,6 @@ def test_wrong_labels_are_among_them_far_more_often_than_by_chance(tenth, digits
     assert digits.wrong[~tenth.kept].mean() > 0.5  # a tenth of all rows is wrong
 
 
-def test_reasons_say_what_is_known(tenth, unseen):
-    row = tenth.dropped[0]
-    assert row.held_out_label == unseen.probs[row.position].argmax()
-    assert row.label_quality == pytest.approx(unseen.label_quality[row.position])
-    for part in (f"{row.score:.3g} ± {row.stderr:.2g}", "p = ", f"held-out prediction {row.held_out_label}"):
-        assert part in str(row)
-
-
 def test_significantly_harmful_rows_are_those_that_scores_mark(cleansed, mean):
     found = cleansed(drop="significant")
     assert sorted(row.id for row in found.dropped) == np.flatnonzero(mean.significant() & (mean.values < 0)).tolist()
@@ -117,12 +109,6 @@ def test_a_share_leaves_a_row_and_takes_one(count, percent):
     assert 1 <= rows < count
     assert abs(rows - percent / 100 * count) <= 1
     assert drop_amount(percent / 100, count)[1] == rows
-
-
-def test_amounts_as_text_are_numbers_too():
-    assert drop_amount("25", 100) == ("25 rows", 25)
-    assert drop_amount(" 2.5 % ", 1000) == ("2.5%", 25)
-    assert drop_amount("0.01", 1000) == ("1%", 10)
 
 
 @pytest.mark.parametrize(

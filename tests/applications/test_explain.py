@@ -73,11 +73,6 @@ def test_noise_alone_hardly_ever_stands_out(digits, queries):
     assert np.mean([one.significant_supporting + one.significant_opposing > 0 for one in found]) < 0.1
 
 
-def test_rows_of_all_labels_are_listed_on_request(of_all_labels):
-    assert any({reason.label for reason in one.supporting + one.opposing} != {one.predicted} for one in of_all_labels)
-    assert not of_all_labels.same_label
-
-
 def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have_its_own(
     digits, queries, explained, of_all_labels
 ):
@@ -151,14 +146,6 @@ def test_the_most_confident_errors_come_first(digits, queries):
     assert (np.diff(sure) <= 0).all()
     with pytest.raises(ApplicationError, match="no labels"):
         _ = predictions(digits.influence, queries[0]).errors
-
-
-def test_groups_as_instances_are_explained_by_group(digits):
-    ids = digits.y  # all rows of a label are one instance
-    inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, ids))
-    one = explain(inf, digits.test[0][:1], k=2, same_label=False)[0]
-    assert {reason.id for reason in one.supporting + one.opposing} <= set(range(10))
-    assert all(int(reason.id) == reason.label for reason in one.supporting)
 
 
 @pytest.mark.parametrize(

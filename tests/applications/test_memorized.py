@@ -16,10 +16,6 @@ def found(digits):
     return memorized(digits.influence)
 
 
-def test_most_rows_help_themselves_as_in_the_paper(found):
-    assert found.share_positive > 0.8
-
-
 def test_most_changed_labels_are_at_the_head_of_the_list(found, digits):
     first = found.order[:50]
     assert digits.wrong[first].mean() > 0.7
@@ -39,13 +35,6 @@ def test_likely_wrong_rows_are_all_whose_label_is_not_the_most_probable(found):
     assert all(row.likely_label_error for row in rows)
     assert [row.p_wrong for row in rows] == sorted((row.p_wrong for row in rows), reverse=True)
     assert (found.out_of_sample.probs.argmax(1) != found.labels.values)[found.order].argmin() == len(rows)
-
-
-def test_the_histogram_holds_every_row(found):
-    histogram = found.histogram(20)
-    assert sum(histogram.counts) == len(found) == 500
-    assert len(histogram.edges) == 21
-    assert (np.diff(histogram.edges) > 0).all()
 
 
 def test_the_most_memorized_rows_have_the_highest_self_influence(found, digits):

@@ -120,10 +120,6 @@ def test_pairs_just_above_the_threshold_are_found_among_many_rows(threshold, sha
     assert len(pairs & set(near_duplicates(features=x, threshold=threshold).groups)) >= share * len(pairs)
 
 
-def test_rows_of_zeros_are_like_nothing_but_each_other():
-    assert near_duplicates(features=np.array([[0.0, 0], [1, 0], [-0.0, 0], [0, 1]]), threshold=0.1).groups == ((0, 2),)
-
-
 def test_many_equal_rows_take_no_memory_for_pairs():
     x = np.ones((20_000, 4), np.float32)
     tracemalloc.start()

@@ -1,7 +1,6 @@
 """Ids are attached to every form of row and batch, and come off again; equal content has one digest."""
 
 import copy
-import pickle
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
@@ -129,14 +128,6 @@ def test_a_namedtuple_gets_a_last_field_and_stays_what_it_was():
     assert repr(given) == "Point(x=1, y=2, instance_id=5)"
     assert given._replace(x=9) == (9, 2, 5)
     assert type(attach(Point(0, 0), 1)) is type(given)
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda row: pickle.loads(pickle.dumps(row))])
-def test_a_namedtuple_with_id_survives_copies_and_pickling(duplicate):
-    row = attach(Point(1, 2), 5)
-    again = duplicate(row)
-    assert again == row
-    assert type(again) is type(row)
 
 
 def test_a_namedtuple_with_id_goes_through_collate_and_tree_map():

@@ -246,12 +246,6 @@ def reciprocal(item: int) -> float:
     return 1 / item
 
 
-@pytest.mark.parametrize(("option", "value"), [("workers", 0), ("threads", 0), ("workers", 1.5), ("threads", True)])
-def test_a_number_of_workers_is_an_integer(option, value):
-    with pytest.raises(InfluenceError, match=rf"ProcessExecutor\({option}=\) must be an integer >= 1"):
-        ProcessExecutor(**{option: value})
-
-
 def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
     model, before = two_sites(), torch.get_num_threads()
     torch.set_num_threads(2)

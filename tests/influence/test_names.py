@@ -122,21 +122,6 @@ def test_every_answer_has_the_names_of_the_data(model, source, estimator, tmp_pa
         assert inf.out_of_sample().ids.tolist() == DOCS
 
 
-@pytest.mark.parametrize("source", [SOURCES["dicts"], SOURCES["Hugging Face"]], ids=["dicts", "Hugging Face"])
-def test_queries_are_called_by_their_names(model, source):
-    scores = turnover.Influence(model, estimator="tod").pairwise(source(), ids=[1, 2])
-    assert scores.queries == tuple(DOCS)
-    assert scores[:, "doc-3"].shape == (2,)
-
-
-def test_names_do_not_change_scores(model):
-    hashes = torch.tensor([instance_id_of(name) for name in DOCS])
-    plain = turnover.Influence(model, train=(X, Y, hashes), estimator="tod").pairwise(QUERIES)
-    named = turnover.Influence(model, train=SOURCES["dicts"](), estimator="tod").pairwise(QUERIES)
-    assert plain.values.tolist() == named.values.tolist()
-    assert plain.ids.tolist() == named.mask_ids.tolist()
-
-
 def test_rows_given_by_hand_are_asked_for_by_the_string_behind_their_id(model):
     hashes = torch.tensor([instance_id_of(name) for name in DOCS])
     inf = turnover.Influence(model, train=(X, Y, hashes), estimator="tod")

@@ -117,11 +117,6 @@ def test_lists_of_texts_and_of_ids_are_bars(texts):
     assert [bar.get_width() for bar in only_ids[0].patches] == [3.0]
 
 
-@pytest.mark.parametrize("values", [[0.0], [np.nan, 1.0], [5.0, 5.0], []], ids=str)
-def test_odd_scores_are_plotted(values):
-    Scores(np.array(values, np.float32), ids=range(len(values))).plot().canvas.draw()
-
-
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError(name)

@@ -44,14 +44,6 @@ def test_answers_of_label_studio_come_back_by_row():
     assert (done.labels, done.undecided, done.unanswered) == ({3: "good"}, (7,), (9,))
 
 
-def test_answers_of_the_short_export_come_back_by_row():
-    tasks = label_studio_tasks(ITEMS, source="ab")
-    short = [
-        {**task["data"], "id": 1, "label": label} for task, label in zip(tasks, ["good", None, "good"], strict=True)
-    ]
-    assert read_annotations(short, source="ab").labels == {3: "good", 9: "good"}
-
-
 def test_answers_of_argilla_come_back_by_row():
     records = json.loads(json.dumps(argilla_records(ITEMS, source="ab")))
     records[0]["responses"] = {"label": [{"value": "good", "user_id": "1", "status": "submitted"}]}

@@ -44,13 +44,6 @@ def test_find_label_issues_takes_the_predictions_and_finds_most_changed_labels(c
     assert (issues & digits[2]).sum() > 0.8 * WRONG
 
 
-def test_label_quality_orders_rows_as_cleanlab_does(classifier):
-    from cleanlab.rank import get_label_quality_scores
-
-    unseen = classifier.out_of_sample_
-    assert np.allclose(get_label_quality_scores(unseen.labels, unseen.probs), unseen.label_quality, atol=1e-5)
-
-
 @pytest.fixture
 def lab(digits):
     pytest.importorskip("datasets", reason="Datalab needs datasets: pip install 'turnover[text]'")

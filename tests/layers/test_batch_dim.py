@@ -39,13 +39,6 @@ def test_a_module_that_transposes_inside_without_saying_so(length, training):
     assert masking_of(model).learned.batch_dims == ([1, 1] if training else [None, None])
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_a_model_with_the_batch_first_everywhere(length):
-    model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0"])
-    seen = seen_at(model, ["0"], torch.randn(N, length, 6))
-    assert_batch_in(seen["0"], 0, "0")
-
-
 class Recurrent(nn.Module):
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
@@ -60,15 +53,6 @@ class Stateful(Recurrent):
 
     def forward(self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor]) -> Tensor:
         return self.fc(self.rnn(x, state)[0]) + 0 * lengths[:, None]
-
-
-@pytest.mark.parametrize("length", [1, 3, N])
-def test_lengths_and_states_beside_the_sequence_do_not_mislead(length):
-    model = turnover.wrap(Stateful(False), at=["rnn", "fc"])
-    x, zeros = torch.randn(length, N, 6), torch.zeros(2, N, 8)
-    with watched(model, "fc") as seen, turnover.instances(IDS):
-        model(x, torch.ones(N), (zeros, zeros))
-    assert_batch_in(seen["fc"], 1, "fc")
 
 
 @pytest.mark.parametrize("length", LENGTHS)

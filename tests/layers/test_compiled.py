@@ -185,14 +185,6 @@ def test_a_compiled_model_that_skips_a_site_raises():
         fast(x, skip=True)
 
 
-def test_a_compiled_part_of_a_model_equals_eager():
-    model = wrapped_mlp().train()
-    x = torch.randn(5, 6)
-    expected = run(model, x)
-    model.relu2.compile(backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(run(model, x), expected)
-
-
 def test_a_context_inside_a_compiled_function_has_the_right_ids():
     model = both_kinds().train()
     counter = CompileCounterWithBackend("eager")

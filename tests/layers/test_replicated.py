@@ -138,13 +138,6 @@ def test_one_replica_as_a_plain_module_shares_its_weights():
     torch.testing.assert_close(one(x), module(x.repeat(3, 1))[4:8])
 
 
-def test_what_the_module_has_can_be_read_from_the_replicated_one():
-    module = Replicated(copies_of(lambda: nn.Linear(6, 5)), knowing(False))
-    assert module.in_features == 6
-    assert "3 x Linear" in repr(module)
-    assert not hasattr(module, "no_such_thing")
-
-
 def test_whether_rows_are_expanded_is_learned_from_the_first_pass():
     first, second, parallel = (Expansion(4, name) for name in ("first", "second", "parallel"))
     begin_model(None)

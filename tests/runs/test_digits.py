@@ -32,23 +32,6 @@ def test_a_tenth_of_the_training_labels_is_changed_and_the_same_for_one_seed():
     assert not np.array_equal(data.labels, load_digits(DigitsConfig(seed=6)).labels)
 
 
-def test_most_changed_labels_are_among_the_top_tenth_by_self_influence(result):
-    assert len(result.suspects) == 144
-    assert result.found >= 120
-
-
-def test_the_keep_half_memorizes_and_the_flipped_half_does_not(result):
-    curves = result.run.curves
-    assert curves.keep[-1] < curves.validation[-1] + 0.5 < curves.flip[-1]
-    assert result.run.about.results["test_accuracy"] > 0.9
-
-
-def test_held_out_predictions_of_wrong_labels_are_mostly_the_true_ones(result):
-    changed = result.data.changed
-    correct = (result.held_out_labels == result.data.true_labels)[changed]
-    assert correct.mean() > 0.75
-
-
 def test_the_same_demo_again_is_opened_and_not_trained(result, folder):
     before = (folder / "curves.json").stat().st_mtime_ns
     again = run_digits(SETTINGS, folder)

@@ -12,7 +12,7 @@ from turnover.runs import open_run, start_run
 from turnover.runs._reading import read_rows
 from turnover.runs.config import RunConfig
 from turnover.runs.images import read_image
-from turnover.runs.table import FLOATS, _scale_of, in_bytes
+from turnover.runs.table import _scale_of
 from turnover.ui.pictures import pixels_for
 
 Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turnover[cli]'")
@@ -90,14 +90,6 @@ def test_every_kind_of_pixel_is_read(tmp_path, mode):
     assert pixels.shape == (4, 4, 3)
     if mode != "1":
         assert np.abs(pixels.astype(int) - 100).max() <= 1
-
-
-def test_images_without_any_color_have_one_channel(tmp_path):
-    for number in range(6):
-        path = tmp_path / "ab"[number % 2] / f"{number}.png"
-        path.parent.mkdir(exist_ok=True)
-        drawn(number, mode="L").convert("RGB").save(path)
-    assert read_rows(config(tmp_path)).values.shape == (6, 8, 8, 1)
 
 
 def test_the_middle_of_an_image_is_kept_and_what_is_transparent_becomes_white(tmp_path):
@@ -277,15 +269,6 @@ def test_deep_images_of_a_folder_have_one_scale(tmp_path, mode, top):
     assert set(brightest[~bright].tolist()) <= {25, 26}
 
 
-@pytest.mark.parametrize("spike", [1e4, -1e4])
-def test_a_few_pixels_far_beyond_all_others_do_not_darken_the_rest(spike):
-    pixels = np.random.default_rng(0).uniform(0, 1, (30, 8, 8)).astype(np.float32)
-    pixels[3, 4, 4] = spike
-    scale = _scale_of(pixels)
-    assert scale == pytest.approx((0, 1), abs=0.01)
-    assert in_bytes(pixels, FLOATS, {"floats": scale})[3, 4, 4] == (255 if spike > 0 else 0)
-
-
 @pytest.mark.parametrize(
     ("pixels", "ends"),
     [
@@ -310,14 +293,6 @@ def test_minus_one_and_nan_are_no_labels(tmp_path):
             rows = read_rows(config(file, skip_bad=True))
             assert len(rows) == 9
             assert len(rows.label_names) == 2
-
-
-def test_gray_arrays_are_scaled_and_classes_can_have_names(tmp_path):
-    file = arrays(tmp_path, x=BYTES[..., 0], y=LABELS[:, None], classes=np.array(["cat", "dog"]))
-    rows = read_rows(config(file, image_size=16))
-    assert rows.values.shape == (10, 16, 16, 1)
-    assert rows.label_names == ("cat", "dog")
-    assert any("8 x 8 pixels scaled to 16 x 16" in note for note in rows.notes)
 
 
 def test_images_with_nan_or_infinite_pixels_and_missing_labels_are_refused_by_name_or_left_out(tmp_path):

@@ -96,11 +96,6 @@ def test_a_table_is_learned_from_all_useful_columns_and_says_which_were_left_out
         assert part in notes
 
 
-def test_only_the_columns_asked_for_are_learned_from(table):
-    rows = read_rows(RunConfig(table, label="bought", columns=("town", "customer_id")))
-    assert list(rows.values.columns) == ["town", "customer_id"]
-
-
 def test_missing_values_in_many_spellings_leave_a_column_of_numbers_one(csv_file):
     file = csv_file({"x": ["1", "NA", "2.5", "?", "-", "null", "1e3", "7"], "y": list("abababab")})
     values = read_rows(RunConfig(file, label="y")).values["x"]
@@ -143,14 +138,6 @@ def test_rows_without_label_or_text_are_left_out_with_a_note_where_that_was_aske
     assert rows.data.num_rows == 4
     assert "2 rows without a label in column 'label' skipped (line 4, line 9)." in rows.notes
     assert "2 rows without text in column 'text' skipped (line 3, line 5)." in rows.notes
-
-
-def test_of_many_bad_rows_the_first_are_named(csv_file):
-    file = csv_file(
-        {"text": [f"text number {n}" for n in range(60)], "label": [None if n < 20 else n % 2 for n in range(60)]}
-    )
-    with pytest.raises(DataFileError, match=r"20 rows .*\(line 2, line 3, line 4, line 5, line 6 and 15 more\)"):
-        read_rows(RunConfig(file))
 
 
 def test_a_nan_among_the_labels_of_a_table_is_refused_while_missing_cells_are_learned_from(csv_file):

@@ -59,16 +59,6 @@ def test_labels_are_numbers_where_they_can_be_nothing_else_or_where_that_was_ask
     assert read_rows(RunConfig(_file(tmp_path, labels), label="y", task=task)).numeric is numeric
 
 
-def test_the_command_says_which_was_taken_and_how_to_change_it(tmp_path):
-    (note,) = read_rows(RunConfig(_file(tmp_path, GAPS), label="y")).notes
-    assert "taken as numbers" in note
-    assert "--task classification" in note
-    (note,) = read_rows(RunConfig(_file(tmp_path, [place * 3 for place in range(24)] * 5), label="y")).notes
-    assert "taken as 24 classes" in note
-    assert "--task regression" in note
-    assert read_rows(RunConfig(_file(tmp_path, [1, 2, 3] * 40), label="y")).notes == ()
-
-
 BAD = {
     "infinite": ([*FRACTIONS, "inf"], None, "1 row with an infinite label in column 'y' (line 122)"),
     "a word among numbers": ([*FRACTIONS, "soon"], None, "learn classes (--task classification)"),
@@ -91,12 +81,6 @@ def test_what_no_regression_can_learn_is_rejected_with_its_rows(tmp_path, case):
     with pytest.raises(DataFileError) as rejected:
         read_rows(RunConfig(_file(tmp_path, labels), label="y", task=task))
     assert message in str(rejected.value)
-
-
-def test_bad_numbers_can_be_skipped(tmp_path):
-    rows = read_rows(RunConfig(_file(tmp_path, [*FRACTIONS, "inf", "soon", ""]), label="y", skip_bad=True))
-    assert len(rows) == len(FRACTIONS)
-    assert sum("skipped" in note for note in rows.notes) == 3
 
 
 def test_images_are_learned_as_classes(tmp_path):

@@ -59,10 +59,6 @@ def test_predictions_are_asked_of_the_recommended_estimator_and_rows_of_masks(ru
     assert run.influence.top(run.data("test"), k=1, progress=False).method == "curvature"
 
 
-def test_mean_influence_is_on_all_validation_rows(run):
-    assert len(run.mean_queries[1]) == len(run.data("validation")[1]) == 20
-
-
 def test_a_run_is_asked_when_its_file_is_gone(reviews, run, tmp_path):
     reviews.rename(tmp_path / "moved.csv")
     again = start_run(run.config, run.folder.path)
@@ -194,8 +190,3 @@ def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatc
     run = start_run(replace(config, epochs=1, replicas=1, hidden=8), tmp_path / "run")
     assert run.predict(["a film"]).shape == (1, 2)
     assert len(run.self_influence) == len(run.places("train"))
-
-
-def test_a_file_elsewhere_needs_no_lock(run, tmp_path):
-    with run.folder.lock(), run.folder.lock(tmp_path / "report.html"):
-        pass

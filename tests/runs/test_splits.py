@@ -104,11 +104,6 @@ def test_groups_and_copies_across_groups_stay_on_one_side(seed):
     assert 0.6 < (splits == 0).mean() < 0.95
 
 
-def test_without_a_test_share_there_are_no_test_rows():
-    splits = split_rows(rows_of(np.arange(40) % 2), RunConfig("rows.csv", test=0))
-    assert np.bincount(splits, minlength=3).tolist() == [36, 4, 0]
-
-
 def test_splits_that_files_gave_hold_and_only_the_others_are_split():
     fixed = np.array([-1] * 40 + [1] * 10)
     rows = rows_of(np.arange(50) % 2, fixed=fixed)
@@ -117,11 +112,6 @@ def test_splits_that_files_gave_hold_and_only_the_others_are_split():
     assert np.bincount(splits[:40], minlength=3).tolist() == [36, 0, 4]
     all_given = rows_of(np.arange(50) % 2, fixed=[-1] * 30 + [1] * 10 + [2] * 10)
     assert np.array_equal(split_rows(all_given, CONFIG), np.maximum(all_given.splits, 0))
-
-
-def test_validation_is_taken_from_training_rows_where_a_data_set_brings_none():
-    rows = rows_of(np.arange(50) % 2, fixed=[0] * 40 + [2] * 10)
-    assert np.bincount(split_rows(rows, CONFIG)).tolist() == [36, 4, 10]
 
 
 @pytest.mark.parametrize(

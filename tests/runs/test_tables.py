@@ -107,11 +107,6 @@ def test_parquet_is_read(tmp_path):
     assert table.names == ["row 1", "row 2"]
 
 
-def test_a_column_without_a_name_gets_one(tmp_path):
-    table = read_table(written(tmp_path / "rows.csv", [["", "text"], ["0", "a"]]))
-    assert table.columns == ["Unnamed: 0", "text"]
-
-
 REFUSED = {
     "empty file": ("a.csv", b"", "is empty"),
     "blank file": ("a.csv", b" \n\n", "is empty"),

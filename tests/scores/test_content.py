@@ -51,12 +51,6 @@ def test_rows_of_their_own_offset_keep_it():
     assert both.null_spread.tolist() == 1.0
 
 
-def test_rounding_does_not_keep_parts_apart():
-    one = Scores([[1.0]], ids=[7], offset=[0.5])
-    two = Scores([[2.0]], ids=[8], offset=[0.500001])
-    assert Scores.concat([one, two], over="ids").offset.tolist() == [0.5]
-
-
 def rejection(over, **changes):
     base = {"ids": [7], "queries": ["a"], "null": [[0.5], [1.0]], "offset": [0.5], "provenance": {"seed": 0}}
     new = {"queries": ["b"]} if over == "queries" else {"ids": [8]}

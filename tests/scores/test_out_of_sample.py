@@ -30,13 +30,6 @@ def test_predictions_are_averaged_and_quality_is_that_of_the_given_label(replica
     assert result.label_quality.max() <= 1
 
 
-def test_one_network_needs_no_dimension_for_it():
-    result = OutOfSample([[0.5, 0.5]], ids=[7])
-    assert result.replicas.shape == (1, 1, 2)
-    assert result.probs.tolist() == [[0.5, 0.5]]
-    assert len(result) == 1
-
-
 def test_arrays_are_read_only():
     result = pickle.loads(pickle.dumps(OutOfSample(np.ones((2, 1, 2)), ids=[7], labels=[0])))
     for array in (result.probs, result.replicas, result.ids, result.labels, result.label_quality):

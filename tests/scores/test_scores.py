@@ -41,12 +41,6 @@ def test_what_was_given_may_change_afterwards():
     assert scores.ids.tolist() == [7, 8]
 
 
-def test_tensors_and_other_precisions_serve():
-    assert Scores(torch.tensor([1.0, 2.0]), ids=torch.tensor([7, 8])).values.tolist() == [1.0, 2.0]
-    assert Scores(np.float64([1e300, 1]), ids=range(2)).values.tolist() == [np.inf, 1.0]
-    assert Scores([True, False], ids=np.array([7, 8], np.uint64)).ids.tolist() == [7, 8]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -82,14 +76,6 @@ def test_tensors_and_other_precisions_serve():
 def test_what_does_not_fit_is_rejected_by_name(changes, message):
     with pytest.raises(ScoresError, match=message):
         Scores(**{"values": np.ones((2, 2)), "ids": [7, 8], **changes})
-
-
-def test_queries_are_numbered_where_they_have_no_names():
-    assert Scores(np.ones((2, 3)), ids=[7, 8]).queries == (0, 1, 2)
-    assert Scores(np.ones(2), ids=[7, 8]).queries is None
-    names = Scores(np.ones((2, 2)), ids=[7, 8], queries=np.array([3, 4])).queries
-    assert names == (3, 4)
-    assert all(type(name) is int for name in names)
 
 
 def test_standard_errors_are_those_of_replicas_or_else_the_spread_of_the_null():

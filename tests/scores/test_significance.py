@@ -14,7 +14,6 @@ from turnover.scores.significance import (
     _FEWEST_FOR_A_TAIL,
     discoveries,
     normal_limit,
-    normal_tail,
     null_p_values,
     student_limit,
     student_tail,
@@ -28,16 +27,6 @@ def test_students_tail_is_that_of_scipy(df):
     expected = 2 * stats.t.sf(np.abs(POINTS), df)
     normal_range = expected > 1e-300
     np.testing.assert_allclose(student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
-
-
-def test_the_normal_tail_is_that_of_scipy():
-    np.testing.assert_allclose(normal_tail(POINTS), 2 * stats.norm.sf(np.abs(POINTS)), rtol=1e-12)
-
-
-def test_infinity_has_no_tail_and_nan_stays():
-    ends = np.array([np.inf, -np.inf, np.nan])
-    np.testing.assert_array_equal(student_tail(ends, 5), [0, 0, np.nan])
-    np.testing.assert_array_equal(normal_tail(ends), [0, 0, np.nan])
 
 
 @pytest.mark.parametrize("p", [0.9, 0.32, 0.05, 1e-3, 1e-8])

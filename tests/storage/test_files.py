@@ -51,8 +51,3 @@ def test_a_synced_file_is_on_the_disk_before_it_takes_its_place(tmp_path, monkey
     (tmp_path / "file").unlink()
     write_atomically(tmp_path / "file", "content", sync=True)
     assert synced == [False, True]
-
-
-@pytest.mark.parametrize(("size", "text"), [(999, "999 bytes"), (1_234_567, "1.2 MB")])
-def test_a_number_of_bytes_is_written_with_its_unit(size, text):
-    assert storage_files.readable(size) == text

@@ -26,11 +26,6 @@ def test_the_folder_is_a_zarr_group_for_anyone(tmp_path):
     assert sorted(name for name, _ in group.arrays()) == ["counts", "empty", "offset", "scalar", "values"]
 
 
-def test_a_lazy_array_cannot_be_written(tmp_path):
-    with pytest.raises(ValueError, match="read-only"):
-        TileStore.open_for_reading(make(tmp_path)).array("values")[0, 0] = 1
-
-
 def test_a_reader_sees_what_a_writer_at_work_has_done(tmp_path):
     with open_store(tmp_path) as store:
         store.write(4, parts_of(4))

@@ -1,7 +1,5 @@
 """Identities survive JSON, differences are named, and records notice damage."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +10,6 @@ from turnover.storage.records import differences, from_record, plain, to_record
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
-
-
-@given(values)
-@settings(max_examples=40)
-def test_a_plain_value_does_not_differ_from_its_copy_in_json(value):
-    assert differences(json.loads(json.dumps(plain(value, where="identity"))), value) == []
 
 
 @given(st.dictionaries(st.text(), values, max_size=3), st.data())
@@ -53,10 +45,6 @@ def test_long_values_are_shown_where_they_differ():
     assert "aaaXbbb" in line
     assert "aaaYbbb" in line
     assert len(line) < 200
-
-
-def test_equal_numbers_are_equal_whether_whole_or_not():
-    assert differences({"keep": 1}, {"keep": 1.0}) == []
 
 
 def test_tuples_and_numpy_scalars_become_plain():

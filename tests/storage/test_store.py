@@ -195,13 +195,6 @@ def test_another_identity_is_rejected_and_every_difference_named(tmp_path):
     assert tree(tmp_path) == before
 
 
-def test_hundreds_of_differences_are_cut_short(tmp_path):
-    with open_store(tmp_path, identity={"ids": list(range(300))}):
-        pass
-    with pytest.raises(StoreError, match="and 280 more"):
-        open_store(tmp_path, identity={"ids": list(range(1, 301))})
-
-
 @pytest.mark.parametrize(
     ("spec", "line"),
     [

@@ -148,12 +148,6 @@ def test_dict_batches_and_mean_losses_and_data_work():
     assert "clipping by the global gradient norm" in str(report)
 
 
-def test_regression_has_squared_error_by_default():
-    torch.manual_seed(0)
-    model = turnover.wrap(nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1, bias=False)), at=["1"])
-    assert turnover.audit(model, (torch.randn(4, 3), torch.randn(4, 1), torch.arange(4))).clean
-
-
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

@@ -8,7 +8,7 @@ from torch import nn
 import turnover
 from tests.wrapping.models import ADAM, run, train
 from turnover.errors import PlanError
-from turnover.wrapping import Adapters, only_at, top_sites
+from turnover.wrapping import only_at, top_sites
 
 X, Y = torch.randn(3, 5, 16), torch.tensor([0, 1, 0])
 
@@ -31,10 +31,6 @@ def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head(model):
     assert top == ["0.layers.2.self_attn.adapter.activation", "0.layers.2.linear2.adapter.activation", "2.masked_input"]
     assert len(top_sites(model, 3)) == 7
     assert top_sites(model, 0) == ["2.masked_input"]
-
-
-def test_blocks_without_adapters_do_not_count():
-    assert top_sites(made(adapters=Adapters(size=8, layers=[0])), 1)[0] == "0.layers.0.self_attn.adapter.activation"
 
 
 def test_all_sites_give_the_same_scores_as_the_model_itself(model):

@@ -69,12 +69,6 @@ def test_a_model_frozen_for_use_is_saved_like_one_in_training(tmp_path):
     assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
 
 
-def test_sites_named_beside_adapters_come_back(tmp_path):
-    model = turnover.wrap(make("bert"), adapters=8, at=["bert.pooler.activation"])
-    again = turnover.load(turnover.save(model, tmp_path), model=make("bert"))
-    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
-
-
 @pytest.fixture(scope="module")
 def saved_bert(tmp_path_factory):
     model = trained("bert")
@@ -115,12 +109,6 @@ REJECTED = {
 def test_a_model_that_is_not_the_base_is_rejected_and_what_differs_is_named(saved_bert, base, message):
     with pytest.raises((SavedModelError, ModelError), match=message):
         turnover.load(saved_bert[1], model=base())
-
-
-def test_a_model_with_the_same_recipe_is_a_base(saved_bert):
-    model, folder = saved_bert
-    again = turnover.load(folder, model=turnover.wrap(make("bert"), adapters=8))
-    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
 
 
 def test_the_head_of_the_base_does_not_matter_since_it_is_saved(saved_bert):

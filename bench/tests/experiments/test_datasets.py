@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from turnover.errors import TurnOverError
 from turnover_bench.experiments.datasets import MissingDataError
@@ -22,7 +21,6 @@ from turnover_bench.experiments.datasets.texts import (
     load_wikitext2,
     load_yahoo,
     minilm_folder,
-    text_features,
 )
 from turnover_bench.experiments.self_influence.experiment import SIZES, text_task
 
@@ -97,16 +95,3 @@ def minilm():
         return minilm_folder()
     except MissingDataError as error:
         pytest.skip(str(error))
-
-
-def test_features_of_a_text_do_not_depend_on_its_neighbors_and_are_computed_once(minilm, tmp_path):
-    texts = ["a very good film", "bad", "a very good film that goes on for a long , long time"]
-    together = text_features(texts, cache=tmp_path, progress=False)
-    assert together.shape == (3, 384)
-    alone = text_features(texts[1:2], cache=tmp_path, progress=False)
-    assert torch.allclose(alone[0], together[1], atol=1e-5)
-    kept = sorted(tmp_path.iterdir())
-    assert len(kept) == 2
-    for file in kept:
-        np.save(file, np.zeros_like(np.load(file)))
-    assert text_features(texts, model=minilm, cache=tmp_path, progress=False).abs().sum() == 0  # read, not computed

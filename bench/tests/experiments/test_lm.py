@@ -14,7 +14,6 @@ from turnover_bench.experiments.lm.pattern import (
     by_frequency,
     rare_names,
     weights_for,
-    with_frequency,
 )
 from turnover_bench.experiments.lm.training import Corpus, Positions, load_corpus, perplexity, trained
 
@@ -69,15 +68,6 @@ def test_positions_around_the_passage_keep_their_ids_and_the_counts_of_the_whole
     assert part.first == whole.first + 30
     assert whole.around_passage(None) is whole
     assert whole.around_passage(len(whole.train)).ids.tolist() == whole.ids.tolist()
-
-
-def test_correlation_with_frequency_is_minus_one_where_rare_words_score_highest():
-    frequencies = np.array([1, 2, 4, 8, 16] * 60)
-    found = with_frequency(-np.log(frequencies), frequencies, draws=10)
-    assert found["spearman"] == found["low"] == found["high"] == pytest.approx(-1)
-    noise = np.random.default_rng(0).normal(size=300)
-    null = with_frequency(noise, frequencies, draws=50)
-    assert null["low"] < 0 < null["high"]
 
 
 def test_names_are_compared_with_words_of_the_same_frequency():

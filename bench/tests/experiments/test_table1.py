@@ -44,13 +44,6 @@ def test_retraining_every_row_gives_leave_one_out(tmp_path):
     )
 
 
-def test_storage_grows_as_the_paper_says_even_in_a_toy_run(toy):
-    found = {method: exponents["storage"]["exponent"] for method, exponents in toy.result["exponents"].items()}
-    assert found["koh"] == found["feldman"] == found["turnover"] == 0
-    assert found["retrain"] == pytest.approx(1, abs=0.02)
-    assert found["hara"] > 0.5
-
-
 def test_a_run_that_goes_on_measures_only_what_is_missing(toy, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(toy.folder, out)

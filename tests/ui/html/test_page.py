@@ -10,7 +10,7 @@ import pytest
 
 from tests.ui.html.made_data import HOSTILE, made_data, unjudged
 from tests.ui.pages import Page
-from turnover.ui.html.page import environment, render, unbroken
+from turnover.ui.html.page import render
 
 KINDS = ["text", "image", "table"]
 
@@ -98,10 +98,6 @@ def test_marks_and_rules_stand_at_each_of_the_errors(fragment):
     assert render(made_data()).count(fragment) == 2
 
 
-def test_no_line_ends_between_a_number_and_its_unit():
-    assert unbroken("Accuracy 93.1 % of all") == "Accuracy 93.1\xa0% of all"
-
-
 def test_many_labels_are_listed_by_pairs_and_not_as_a_square():
     data = made_data()
     names = tuple(f"label {number}" for number in range(40))
@@ -171,8 +167,3 @@ def test_columns_that_are_left_out_are_told():
     assert "and 18 more columns" in text
     assert "The first 3 of 21 columns; the network was trained on the others, too." in text
     assert "more column" not in render(data)
-
-
-def test_rows_are_found_by_all_labels_that_are_named():
-    data = made_data()
-    assert environment().filters["label_numbers"](data, data.rows[0], ("positive", None, "unknown")) == "0 1"

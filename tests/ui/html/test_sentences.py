@@ -16,7 +16,6 @@ from turnover.ui.html.sentences import (
     label_errors_expected,
     label_errors_headline,
     memorized_headline,
-    trust_verdict,
 )
 
 ROWS = made_data().by_number
@@ -28,12 +27,6 @@ def test_that_most_rows_are_memorized_is_explained_and_few_need_no_explanation(m
     assert headline.figure == f"{memorized} %"
     assert ("usual for a network with many weights" in headline.sentence) == (memorized == 89)
     assert headline.tone == "plain"
-
-
-def test_for_hashed_words_the_reason_is_named():
-    memorized = replace(made_findings().memorized, rows=100, count=89)
-    assert "few other texts share the rare ones" in memorized_headline(memorized, hashed=True).sentence
-    assert "few other texts" not in memorized_headline(memorized).sentence
 
 
 def test_near_duplicates_across_splits_come_with_advice():
@@ -112,7 +105,3 @@ def test_nothing_is_significant_where_noise_is_not_known():
 def test_what_lies_far_from_the_null_ids_is_significant():
     null = np.random.default_rng(0).normal(size=1000)
     assert score_noise("mean_influence", Scores([0.1, 50.0, -50.0], ids=[0, 1, 2], null=null), 0.05).significant == 2
-
-
-def test_too_few_replicas_for_standard_errors_are_told():
-    assert "--replicas" in trust_verdict(replace(made_findings().trust, replicas=1))

@@ -16,18 +16,10 @@ def test_nothing_in_the_data_is_a_command_to_the_terminal(nasty):
     assert not any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 or sign in "\u202e\ud800" for sign in safe)
 
 
-def test_commands_to_the_terminal_are_shown_as_signs():
-    assert visible("a\x1b[31m\tb") == "a␛[31m b"
-
-
 def test_nothing_in_the_data_is_markup():
     heard = io.StringIO()
     Console(file=heard).print(plain("[bold]a[/bold] [/x]"))
     assert heard.getvalue().strip() == "[bold]a[/bold] [/x]"
-
-
-def test_long_data_is_cut():
-    assert len(draw_value("word " * 100, Console()).plain) <= 402
 
 
 def marked(drawn):
@@ -56,10 +48,6 @@ def test_an_image_takes_two_pixels_a_character_in_color():
     assert [len(line) for line in drawn.plain.splitlines()] == [16] * 8  # a small one is drawn twice as large
     large = np.zeros((24, 24, 3), np.uint8)
     assert len(draw_image(large, Console(color_system="truecolor", force_terminal=True)).plain.splitlines()) == 12
-
-
-def test_without_color_a_light_pixel_is_a_block():
-    assert draw_image(np.array([[[0], [255]]], np.uint8), Console(color_system=None)).plain == "  ██"
 
 
 def test_a_large_image_is_shrunk_to_the_mean_of_its_pixels():

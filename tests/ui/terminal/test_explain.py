@@ -64,14 +64,6 @@ def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_,
     assert same["probability"] == pairs["probability"]
 
 
-def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
-    said = turnover_("explain", runs["table"], "--query", "weight=?, color=purple, <b>size</b>=1", "-k", "2", "--json")
-    assert said.code == 0, said.err
-    assert said.data["note"] == (
-        "Not given, and treated as missing: weight. Not seen in training, and treated as other: 'purple' in color."
-    )
-
-
 def test_that_nothing_is_significant_beside_small_errors_is_explained(turnover_, text_run):
     said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
     assert said.code == 0, said.err

@@ -25,8 +25,3 @@ def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
     wrong = {row for row in range(9, 60, 10) if splits[row] == 0}
     assert wrong
     assert wrong <= {row["row"] for row in found["memorized"]["items"][:10]}
-
-
-def test_images_are_drawn_beside_their_labels(turnover_, runs):
-    said = turnover_("memorized", runs["image"], "--most", "2")
-    assert said.code == 0, said.err

@@ -105,11 +105,6 @@ def test_the_name_is_enough_where_the_shell_finds_it_and_no_other_first(program,
     assert own_name() == ".venv/bin/turnover"
 
 
-def test_called_in_another_way_it_has_its_name(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["-c"])
-    assert own_name() == "turnover"
-
-
 def test_what_to_type_next_names_it_as_it_was_called(program, turnover_, runs, tmp_path):
     os.chdir(tmp_path)
     said = turnover_("run", "--config", runs["text"] / "config.toml", "--out", runs["text"], "--json")

@@ -22,10 +22,6 @@ def test_a_terminal_sees_one_bar_with_the_stage_its_steps_and_a_note():
         assert part in said
 
 
-def test_elsewhere_nothing_is_said():
-    assert said_of(("features", 1, 10, ""), terminal=False) == ""
-
-
 @pytest.mark.parametrize("part", ["[bold]stage", "[red]note"])
 def test_what_is_told_of_a_stage_is_no_markup(part):
     assert part in said_of(("[bold]stage", 1, 2, "[red]note"), terminal=True)

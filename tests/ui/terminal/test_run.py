@@ -3,7 +3,6 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejec
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.storage import digest_of, to_record
-from turnover.ui.terminal.run import _folder_for, took
+from turnover.ui.terminal.run import _folder_for
 
 
 @pytest.fixture
@@ -112,12 +111,6 @@ def test_changed_data_is_rejected_in_the_former_folder_and_told_in_a_new_one(tur
     assert "changed since the run whose settings are repeated" in " ".join(said.err.split())
 
 
-def test_nothing_given_is_told_with_an_example(turnover_):
-    said = turnover_("run")
-    assert said.code == 2
-    assert "turnover run reviews.csv --text text --label label" in said.err
-
-
 def test_an_unfinished_run_is_taken_up_in_its_folder_and_a_finished_one_gets_another(tmp_path):
     run = tmp_path / "RUN"
     run.mkdir()
@@ -137,12 +130,6 @@ def test_data_of_every_kind_ends_with_a_report(turnover_, runs, kind):
     assert said.code == 0, said.err
     assert said.data["kind"] == kind
     assert Path(said.data["report"]).is_file()
-
-
-def test_how_long_a_run_took_names_its_stages_and_the_report():
-    slow, quick = (SimpleNamespace(about=SimpleNamespace(seconds={"training": seconds})) for seconds in (3.2, 0.1))
-    assert took(slow, 2.0).startswith("It took 5.2 s (training 3.2 s, report 2.0 s)")
-    assert took(quick, 0.2).startswith("It took 0.3 s, ")
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])

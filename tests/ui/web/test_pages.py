@@ -106,15 +106,6 @@ def test_a_wrong_question_asked_by_the_script_gets_a_part_of_a_page(texts):
     assert 'role="alert"' in part.text
 
 
-def test_the_page_offers_errors_to_begin_with(texts, text_run):
-    page = Page(texts.get("/").text)
-    wrong = [given["href"] for given in page.all("a") if (given.get("href") or "").startswith("/?row=")]
-    for address in wrong:
-        row = int(address.removeprefix("/?row="))
-        assert text_run.predict([text_run.rows.values[row]])[0].argmax() != text_run.rows.labels[row]
-        assert row not in text_run.places("train")
-
-
 def test_a_row_is_marked_and_the_file_downloaded_by_plain_forms(texts, text_run):
     row = int(text_run.places("train")[0])
     given, right = text_run.rows.labels[row], text_run.label_names[1 - text_run.rows.labels[row]]

@@ -48,8 +48,3 @@ def test_generated_requests_get_only_answers_that_the_description_names(operatio
         case.call_and_validate(excluded_checks=[positive_data_acceptance, unsupported_method])
 
     check()
-
-
-@pytest.mark.parametrize("row", [True, "1"])
-def test_a_number_of_a_row_is_a_number(tables, row):
-    assert tables.post("/api/explain", json={"row": row}).status_code == 422

@@ -160,13 +160,6 @@ def test_a_parameter_free_module_with_four_dimensions_needs_to_be_told():
     assert "at={'4': 'channels'}" in plan.problems[0]
 
 
-def test_a_plan_with_problems_still_prints():
-    text = str(turnover.plan(cnn(), at=["nowhere"], keep=7))
-    assert "problems:" in text
-    assert "matches no module" in text
-    assert "keep must be" in text
-
-
 def test_batch_dimension_is_1_below_a_module_with_batch_first_false():
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 1, enable_nested_tensor=False)
     assert turnover.plan(encoder, at=["layers.0.dropout"]).sites[0].batch_dim == 1

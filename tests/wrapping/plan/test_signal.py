@@ -11,16 +11,6 @@ def mlp(width=512):
     return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 
 
-@pytest.mark.parametrize(
-    ("width", "options", "times"),
-    [(512, {"n": 1437}, 1), (512, {"n": 5748, "replicas": 4}, 0.5), (2048, {"n": 1437}, 2), (512, {"n": 2874}, 0.5)],
-)
-def test_replicas_and_width_count_by_their_root_and_rows_in_full(width, options, times):
-    planned = turnover.plan(mlp(width), at=["0"], **options)
-    assert f"{0.45 * times:.2g}, {times:.2g} times that of digits" in planned.signal
-    assert f"expected: {planned.signal}" in str(planned)
-
-
 def test_unknown_widths_ask_for_an_example():
     assert "give an example" in str(turnover.plan(mlp(), at=["1"], n=100))
     assert "width 512" in turnover.plan(mlp(), at=["1"], n=100, example=torch.randn(2, 64)).signal
