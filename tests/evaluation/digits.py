@@ -43,3 +43,26 @@ def digits_task(rows: int = 60, queries: int = 8, *, masked: bool = False, epoch
         batch_size=20,
     )
     return Task(recipe, (x[rows:], y[rows:]), wrong)
+
+
+class Similarity:
+    """Rows help queries that look like them, if both have the same label."""
+
+    def __init__(self, recipe):
+        self.recipe = recipe
+
+    def pairwise(self, queries):
+        return self._scores(*queries)
+
+    def self_influence(self):
+        # A row unlike the others of its label is memorized.
+        return -self._scores(self.recipe.inputs, self.recipe.targets).mean(1)
+
+    def _scores(self, inputs, targets):
+        alike = torch.nn.functional.cosine_similarity(self.recipe.inputs[:, None], inputs[None], dim=2)
+        return alike * torch.where(self.recipe.targets[:, None] == targets, 1.0, -1.0)
+
+
+class Broken:
+    def pairwise(self, queries):
+        raise ZeroDivisionError("no such luck")

@@ -4,36 +4,12 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from torch.utils.data import TensorDataset
 
 import turnover
-from tests.evaluation.digits import digits_task
+from tests.evaluation.digits import Broken, Similarity, digits_task
 from turnover.errors import ScoresError
 from turnover.evaluation import Row, evaluate, find_method
-
-
-class Similarity:
-    """Rows help queries that look like them, if both have the same label."""
-
-    def __init__(self, recipe):
-        self.recipe = recipe
-
-    def pairwise(self, queries):
-        return self._scores(*queries)
-
-    def self_influence(self):
-        # A row unlike the others of its label is memorized.
-        return -self._scores(self.recipe.inputs, self.recipe.targets).mean(1)
-
-    def _scores(self, inputs, targets):
-        alike = torch.nn.functional.cosine_similarity(self.recipe.inputs[:, None], inputs[None], dim=2)
-        return alike * torch.where(self.recipe.targets[:, None] == targets, 1.0, -1.0)
-
-
-class Broken:
-    def pairwise(self, queries):
-        raise ZeroDivisionError("no such luck")
 
 
 class Short:

@@ -19,7 +19,6 @@ import turnover
 from turnover.errors import BatchError, InfluenceError, TurnOverWarning
 
 QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
-DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
 
 
 @parametrize_with_checks([turnover.TurnOverClassifier(**QUICK), turnover.TurnOverRegressor(**QUICK)])

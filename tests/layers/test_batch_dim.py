@@ -48,13 +48,6 @@ class Recurrent(nn.Module):
         return self.fc(self.rnn(x)[0])
 
 
-class Stateful(Recurrent):
-    """Takes the lengths and the first state along, as many recurrent models do."""
-
-    def forward(self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor]) -> Tensor:
-        return self.fc(self.rnn(x, state)[0]) + 0 * lengths[:, None]
-
-
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_a_transformer_encoder(length, batch_first):

@@ -1,6 +1,7 @@
 """Numbers and texts as people read them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,18 @@ def test_a_marked_text_is_the_same_text(text, marks):
 def test_overlapping_marks_mark_every_letter_once():
     pieces = words.pieces("abcdef", [(1, 4), (2, 5), (4, 4)])
     assert [(piece.text, piece.marked) for piece in pieces] == [("a", False), ("bcd", True), ("e", True), ("f", False)]
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_all_or_nothing_only_if_it_is(share):
+    said = words.percent(share, 0)
+    assert (said == "100 %") == (share == 1)
+    assert (said == "0 %") == (share == 0)
+
+
+@given(st.floats(1e-12, 1e12))
+def test_in_its_unit_the_largest_value_is_easy_to_read(value):
+    assert 0.05 <= value / 10.0 ** words.power_of([value, value / 3]) < 1000
 
 
 def test_long_texts_end_between_words_and_say_so():
@@ -68,3 +81,8 @@ EXAMPLES = [
     (words.cell_text(np.int64(3)), "3"),
     (words.pieces("a good film", [(2, 6)])[1], words.Piece("good", True)),
 ]
+
+
+@pytest.mark.parametrize(("written", "expected"), EXAMPLES)
+def test_numbers_and_texts_are_written_for_people(written, expected):
+    assert written == expected

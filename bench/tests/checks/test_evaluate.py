@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from torch.utils.data import TensorDataset
 
 import turnover
-from tests.evaluation.digits import digits_task
-from turnover.errors import ScoresError
+from tests.evaluation.digits import Broken, Similarity, digits_task
 from turnover.evaluation import Bootstrap
 from turnover_bench.checks import EvaluationConfig, Row, Task, evaluate
 
@@ -21,39 +19,16 @@ def digits(**options):
     return Task("digits", *digits_task(**options))
 
 
-class Similarity:
-    """Rows help queries that look like them, if both have the same label."""
-
-    def __init__(self, task):
-        self.recipe = task.recipe
-
-    def pairwise(self, queries):
-        return self._scores(*queries)
-
-    def self_influence(self):
-        # A row unlike the others of its label is memorized.
-        return -self._scores(self.recipe.inputs, self.recipe.targets).mean(1)
-
-    def _scores(self, inputs, targets):
-        alike = torch.nn.functional.cosine_similarity(self.recipe.inputs[:, None], inputs[None], dim=2)
-        return alike * torch.where(self.recipe.targets[:, None] == targets, 1.0, -1.0)
-
-
 def turn_over(task, seed=0):
     rows = turnover.with_instance_ids(TensorDataset(task.recipe.inputs, task.recipe.targets))
     return turnover.Influence(task.recipe.fit(seed=seed), train=rows)
-
-
-class Broken:
-    def pairwise(self, queries):
-        raise ZeroDivisionError("no such luck")
 
 
 # Sixty rows are few for the engine's check that they were trained under these ids.
 @pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 def test_turn_over_dropout_and_a_method_of_ones_own_stand_in_one_table(tmp_path):
     task = digits(rows=60, queries=6, masked=True)
-    methods = {"turn-over": lambda: turn_over(task), "similarity": lambda: Similarity(task), "broken": Broken}
+    methods = {"turn-over": lambda: turn_over(task), "similarity": lambda: Similarity(task.recipe), "broken": Broken}
     config = replace(SMALL, cache=tmp_path)
     table = evaluate(task, methods, config=config)
     ours, similar, broken = table.rows
@@ -77,14 +52,14 @@ def test_turn_over_dropout_and_a_method_of_ones_own_stand_in_one_table(tmp_path)
     assert "broken, method: ZeroDivisionError: no such luck" in text
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
 
-    again = evaluate(task, {"similarity": lambda: Similarity(task)}, config=config)
+    again = evaluate(task, {"similarity": lambda: Similarity(task.recipe)}, config=config)
     assert again.rows[0].lds.value == similar.lds.value
     assert again.rows[0].brittleness == similar.brittleness
 
 
 def test_metrics_that_are_switched_off_or_not_known_leave_no_column():
     task = replace(digits(rows=20, queries=3, epochs=2), wrong=None)
-    table = evaluate(task, {"similarity": lambda: Similarity(task)}, metrics=["mislabels", "self"])
+    table = evaluate(task, {"similarity": lambda: Similarity(task.recipe)}, metrics=["mislabels", "self"])
     row = table.rows[0]
     assert row.lds is row.loo is row.mislabels_mean is row.mislabels_self is row.brittleness is None
     assert "LDS" not in table.to_markdown()
@@ -94,17 +69,9 @@ def test_a_metric_that_fails_is_named_and_the_others_go_on():
     task = digits(rows=20, queries=3, epochs=2)
     table = evaluate(
         task,
-        {"similarity": lambda: Similarity(task)},
+        {"similarity": lambda: Similarity(task.recipe)},
         metrics=["mislabels", "brittleness"],
         config=replace(SMALL, ks=(20,)),
     )
     assert table.rows[0].mislabels_mean is not None
     assert "got ks=(20,)" in table.rows[0].problems["brittleness"]
-
-
-def test_unknown_metrics_and_no_methods_are_errors():
-    task = digits(rows=20, queries=3, epochs=1)
-    with pytest.raises(ScoresError, match=r"`metrics` must be some of lds, .* got \['speed'\]"):
-        evaluate(task, {"broken": Broken}, metrics=["speed"])
-    with pytest.raises(ScoresError, match="there is no method"):
-        evaluate(task, {})
