@@ -21,7 +21,7 @@ from .rows import Array, is_mapping, is_sequence
 
 def is_hugging_face(data: Any) -> bool:
     """Tell whether this is a `datasets.Dataset`."""
-    return all(hasattr(data, name) for name in ("column_names", "add_column", "__len__", "_indices"))
+    return hasattr(data, "_indices") and hasattr(data, "column_names") and hasattr(data, "__len__")
 
 
 def is_hugging_face_stream(data: Any) -> bool:

@@ -68,10 +68,6 @@ class Question:
         return len(self.ids) * self.blocks.count
 
     @property
-    def has_errors(self) -> bool:
-        return self.ensemble.count >= FEWEST_MEMBERS
-
-    @property
     def query_names(self) -> tuple[Name, ...]:
         """Return the name of each query: its id where all have one of their own, else its place."""
         ids = [
@@ -126,7 +122,7 @@ def _joined(nulls: Sequence[np.ndarray | None]) -> np.ndarray | None:
 def every_pair(question: Question, bar: Any) -> Scores:
     """Return Scores [instances, queries], held in memory."""
     values = np.empty((len(question.ids), len(question.queries)), np.float32)
-    errors = np.empty_like(values) if question.has_errors else None
+    errors = np.empty_like(values) if question.ensemble.count >= FEWEST_MEMBERS else None
     offsets, nulls = [], []
     for columns, block in question.blocks:
         offsets.append(block.offset)
@@ -170,7 +166,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
     shape = (len(question.ids), len(question.queries))
     tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(question.blocks.step, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
-    arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
+    arrays = {"values": spec, "stderr": spec} if question.ensemble.count >= FEWEST_MEMBERS else {"values": spec}
     executor = question.fitted.executor
     identity = {
         **question.provenance,

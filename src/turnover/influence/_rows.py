@@ -1,7 +1,7 @@
 """What a user gives, as estimators read it: queries, training rows and the instances that they are rows of."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -27,15 +27,6 @@ _CHANNELS = (1, 3, 4)
 _SMALLEST = 8  # pixels of a side: what is smaller is some other array
 
 
-def single_queries(data: Any, *, targets: str | None, device: torch.device) -> list[Batch]:
-    """Return every query as a batch of one on a device, or raise where there is none."""
-    batches = (batch.to(device) for batch in batches_of(data, targets=targets))
-    queries = [batch.row(index) for batch in batches for index in range(batch.rows)]
-    if not queries:
-        raise InfluenceError("there are no queries: the data is empty. Give at least one row.")
-    return queries
-
-
 @dataclass(frozen=True)
 class Segment:
     """Some neighboring batches of the training data, the item of a task: rows to be read, or batches that were."""
@@ -54,8 +45,8 @@ class TrainRows:
 
     def __init__(self, data: Any, targets: str | None, *, numbered: bool = False) -> None:
         """Keep the data; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
-        self._data, self._targets, self._numbered = _in_order(data), targets, numbered
-        self.shared = Shared(f"training rows {next(_keys)}", self._data)
+        self.data, self._targets, self._numbered = _in_order(data), targets, numbered
+        self.shared = Shared(f"training rows {next(_keys)}", self.data)
         self._ids: Tensor | None = None
         self._row_ids = torch.zeros(0, dtype=torch.int64)
         self._names, self._by_id = Names(), dict[int, Name]()
@@ -64,8 +55,8 @@ class TrainRows:
     @property
     def length(self) -> int | None:
         """Return the number of rows where it is known."""
-        data = getattr(self._data, "dataset", self._data)
-        if isinstance(data, Mapping | tuple) and data is self._data:  # tensors given by hand, as many rows in each
+        data = getattr(self.data, "dataset", self.data)
+        if isinstance(data, Mapping | tuple) and data is self.data:  # tensors given by hand, as many rows in each
             return next((len(tensor) for tensor in tensors_in(data) if tensor.dim() > 0), None)
         try:
             return len(data)
@@ -73,17 +64,13 @@ class TrainRows:
             return None
 
     @property
-    def has_length(self) -> bool:
-        return self.length is not None and self.can_be_read_again
-
-    @property
     def can_be_read_again(self) -> bool:
-        return not isinstance(self._data, Iterator)
+        return not isinstance(self.data, Iterator)
 
     def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
         """Yield all rows in batches; of `size` rows unless the data has batches of its own."""
         with_ids = not self._numbered
-        batches = batches_of(self._data, targets=self._targets, training_rows=with_ids, batch_size=size)
+        batches = batches_of(self.data, targets=self._targets, training_rows=with_ids, batch_size=size)
         for batch in batches if with_ids else _numbered(batches):
             if batch.names is not None and batch.ids is not None:
                 self._keep_names(batch.ids, batch.names)
@@ -121,7 +108,8 @@ class TrainRows:
         if segment.batches is not None:
             return iter(segment.batches)
         with_ids = not self._numbered
-        rows = self._rows(segment.first, segment.last)
+        data = self.data
+        rows = self._some(range(segment.first, segment.last), data.batch_size if isinstance(data, DataLoader) else size)
         batches = batches_of(rows, targets=self._targets, training_rows=with_ids, batch_size=size)
         return batches if with_ids else _numbered(batches, segment.first)
 
@@ -130,7 +118,7 @@ class TrainRows:
 
     def _rows_per_batch(self, size: int) -> int | None:
         """Return how many rows the batches have where each can be read without those before it; else None."""
-        data = self._data
+        data = self.data
         if isinstance(data, DataLoader):
             plain = isinstance(data.sampler, SequentialSampler) and not isinstance(data.dataset, IterableDataset)
             return data.batch_size if plain else None
@@ -138,52 +126,41 @@ class TrainRows:
             return size if not isinstance(data, Dataset) else None
         return size if hasattr(data, "__getitem__") and not isinstance(data, IterableDataset | list) else None
 
-    def _rows(self, first: int, last: int) -> Any:
-        """Return some of the rows, in the form of the data."""
-        data, length = self._data, self.length
+    def _some(self, rows: Sequence[int], size: int | None) -> Any:
+        """Return some of the rows, in the form of the data; a loader gives `size` at once."""
+        data, length = self.data, self.length
         if isinstance(data, Mapping | tuple):
+            chosen = slice(rows.start, rows.stop) if isinstance(rows, range) else torch.tensor(rows)
             return map_tensors(
-                data, lambda tensor: tensor[first:last] if tensor.dim() and len(tensor) == length else tensor
+                data, lambda tensor: tensor[chosen] if tensor.dim() and len(tensor) == length else tensor
             )
         if isinstance(data, DataLoader):
-            part = Subset(data.dataset, range(first, last))
-            return DataLoader(part, batch_size=data.batch_size, collate_fn=data.collate_fn)
-        return data.select(range(first, last)) if hasattr(data, "select") else Subset(data, range(first, last))
+            return DataLoader(Subset(data.dataset, rows), batch_size=size, collate_fn=data.collate_fn)
+        return data.select(rows) if hasattr(data, "select") else Subset(data, rows)
 
     def sample(self, most: int) -> Iterator[Batch]:
         """Yield at most so many rows in batches, every one of them from all over the data; nothing of a stream."""
-        length, data = self.length, self._data
-        if length is None or not self.can_be_read_again:
+        if self.length is None or not self.can_be_read_again:
             return
-        order = torch.randperm(length, generator=torch.Generator().manual_seed(0))[:most]
-        if isinstance(data, Mapping | tuple):
-            chosen = map_tensors(data, lambda tensor: tensor[order] if len(tensor) == length else tensor)
-        elif isinstance(data, DataLoader):
-            rows = Subset(data.dataset, order.tolist())
-            chosen = DataLoader(rows, batch_size=_ROWS_AT_ONCE, collate_fn=data.collate_fn)
-        else:
-            chosen = data.select(order.tolist()) if hasattr(data, "select") else Subset(data, order.tolist())
+        order = torch.randperm(self.length, generator=torch.Generator().manual_seed(0))[:most]
+        chosen = self._some(order.tolist(), _ROWS_AT_ONCE)
         yield from batches_of(chosen, targets=self._targets, training_rows=True, batch_size=_ROWS_AT_ONCE)
 
     @property
     def ids(self) -> Tensor:
         """Return every instance's id once, in the order of the data."""
         if self._ids is None:
-            ids = None if self._numbered else ids_of(self._data)
+            ids = None if self._numbered else ids_of(self.data)
             if ids is None:
                 parts = [batch.ids for batch in self.batches()]
                 if not parts or any(part is None for part in parts):
                     raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
                 ids = torch.cat([part for part in parts if part is not None])
                 self._warn_of_labels_as_ids(ids)
-            elif (named := names_in(self._data)) is not None:
+            elif (named := names_in(self.data)) is not None:
                 self._keep_names(ids, named(ids.tolist()))
             self._ids, self._row_ids = first_of_each(ids), ids
         return self._ids
-
-    @property
-    def data(self) -> Any:
-        return self._data
 
     def first_row(self, mask_id: int) -> int | None:
         """Return the place of the first row of an instance in the data; None: it has none there."""
@@ -223,7 +200,7 @@ class TrainRows:
 
     def check_unchanged(self) -> None:
         """Raise where tensors given by hand were changed in place since the estimator was fitted on them."""
-        tensors = list(tensors_in(self._data)) if isinstance(self._data, Mapping | tuple) else []
+        tensors = list(tensors_in(self.data)) if isinstance(self.data, Mapping | tuple) else []
         versions = [None if tensor.is_inference() else tensor._version for tensor in tensors]
         if self._versions not in (None, versions):
             raise InfluenceError(
@@ -366,7 +343,8 @@ class Instances:
         self.targets, self._numbered = targets, numbered
         self.train = None if train is None else self.rows(train)
         self._given_names, self._are_all_named = Names.given(names), names is not None
-        if names is not None and not isinstance(names, Mapping) and self.train is not None and self.train.has_length:
+        in_order = names is not None and not isinstance(names, Mapping)
+        if in_order and self.train is not None and self.train.can_be_read_again and self.train.length is not None:
             self._given_names.check_all_named(self.train.ids.numpy())
 
     @property

@@ -77,7 +77,16 @@ class Member:
         What was learned about sites does not count.
         """
         structure = [self.recipe, plain_repr(self.root)]
-        state = structure, [_state(value) for value in _tensors_of(self.model)]
+        held = [{**module._parameters, **module._buffers} for module in self.model.modules()]
+        state = (
+            structure,
+            [
+                _state(value)
+                for of_module in held
+                for name, value in of_module.items()
+                if value is not None and name != RECIPE_KEY
+            ],
+        )
         known = _digests.get(self.model)
         if known is None or known[0] != state:
             tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
@@ -92,13 +101,6 @@ class Member:
 
 
 _digests: "WeakKeyDictionary[nn.Module, tuple[Any, str]]" = WeakKeyDictionary()
-
-
-def _tensors_of(model: nn.Module) -> Iterator[Tensor]:
-    for module in model.modules():
-        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-            if tensor is not None and name != RECIPE_KEY:
-                yield tensor
 
 
 def _state(tensor: Tensor) -> tuple[Any, ...]:

@@ -218,7 +218,8 @@ def _batched(queries: Sequence[Batch]) -> Iterator[Batch]:
             waiting = []
         waiting.append((query, leaves, structure))
         form = shape
-    yield _together(waiting)
+    if waiting:
+        yield _together(waiting)
 
 
 def _together(queries: Sequence[tuple[Batch, list[Any], Any]]) -> Batch:
