@@ -258,11 +258,11 @@ class Influence:
         """Return a question, opened; what can fail before the work, fails here."""
         if len(ids) == 0:
             raise InfluenceError("no instances are left to score. Give at least one id.")
-        opened = open_queries(queries, self._ensemble, targets=self.targets, at_label=at_label)
+        opened = open_queries(queries, self._ensemble, targets=self._instances.targets, at_label=at_label)
         provenance = self._provenance(opened, ids)
         fitted = self._fitted(provenance, out)
         blocks = fitted.mean(opened, ids) if of_mean else fitted.score(opened, ids)
-        return Question(opened, ids, self._ensemble, fitted, blocks, provenance, self.names)
+        return Question(opened, ids, self._ensemble, fitted, blocks, provenance, self._instances.names)
 
     # Questions about queries
 

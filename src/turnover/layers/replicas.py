@@ -120,9 +120,11 @@ class Replicated(nn.Module):
         module = copy.deepcopy(self.template)
         for name, parameter in self.named_parameters(remove_duplicate=False):
             part = nn.Parameter(parameter.detach()[number], requires_grad=parameter.requires_grad)
-            _owner(module, name)._parameters[name.rpartition(".")[2]] = part
+            path, _, leaf = name.rpartition(".")
+            module.get_submodule(path)._parameters[leaf] = part
         for name, buffer in self.named_buffers():
-            _owner(module, name)._buffers[name.rpartition(".")[2]] = buffer[number]
+            path, _, leaf = name.rpartition(".")
+            module.get_submodule(path)._buffers[leaf] = buffer[number]
         return module
 
     def extra_repr(self) -> str:
@@ -155,10 +157,6 @@ def _place(module: nn.Module, name: str, value: Tensor) -> None:
         module.register_parameter(leaf, value)
     else:
         module.register_buffer(leaf, value)
-
-
-def _owner(module: nn.Module, name: str) -> nn.Module:
-    return module.get_submodule(name.rpartition(".")[0])
 
 
 def _fast_way(module: nn.Module) -> str | None:

@@ -112,7 +112,7 @@ def copy_of(model: Model) -> Model:
 
 
 def _sharing(model: Model, others: dict[int, Any] | None = None) -> Model:
-    """Return a copy of a model that shares its tensors; `others` stand in for some of its modules, by their `id`."""
+    """Return a copy of a model that shares its tensors; `others` stand in for parts of it, by their `id`."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {**{id(tensor): tensor for tensor in tensors}, **(others or {})})
 
@@ -148,7 +148,7 @@ def replica_models(model: nn.Module, *, masked: bool = True) -> list[nn.Module]:
     masking = masking_of(wrapped_root(whole))
     models: list[nn.Module] = []
     if not masked:
-        whole = _sharing(whole)
+        whole = _sharing(whole, {id(masking): masking})  # which is taken out at once
         detach_replicas(without_masks(wrapped_root(whole)))
         stacked = [module for module in whole.modules() if isinstance(module, Replicated)]
         for number in range(masking.recipe.replicas):
