@@ -49,8 +49,7 @@ class HarmfulExamples(Result):
     """Training examples by mean influence on the validation set, the most harmful first.
 
     Attributes:
-        count: how many are harmful and significant.
-        helpful: how many are helpful and significant.
+        count: how many are harmful and significant; `helpful`: how many are helpful and significant.
         standardized: scores are relative to what training rows usually do to each validation row.
         noise_from: what significance is judged by; None: it is not known, and no example is marked.
     """

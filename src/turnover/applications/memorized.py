@@ -81,13 +81,7 @@ class LabelErrors(Result):
 
 @dataclass(frozen=True)
 class MemorizedExamples(Result):
-    """Training examples by self-influence, the largest first.
-
-    Attributes:
-        count: how many are memorized: their self-influence is positive and significant.
-        share_positive: share whose self-influence is positive, significant or not.
-        histogram: of all self-influence.
-    """
+    """Training examples by self-influence, the largest first; `count` is how many are memorized."""
 
     _also = ("share",)
 
@@ -111,8 +105,7 @@ class Memorized:
 
     Attributes:
         held_out: the labels beside their held-out predictions.
-        wrong_labels: how probably each label is wrong: by the record of the training, else by held-out predictions.
-        significant: whether each row's self-influence is significant [n].
+        wrong_labels: by the record of the training, else by held-out predictions.
         duplicates: near-duplicates among the rows; None: not looked for.
     """
 

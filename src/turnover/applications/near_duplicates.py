@@ -3,14 +3,11 @@
 Duplicates matter twice: a row whose twin was trained is not truly held out, and a twin on both sides of a split makes a
 test set easier than the world.
 
-Two texts agree in one minimum of hashed n-grams (MinHash) with the probability of their Jaccard similarity. Texts that
-agree in all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with
-the rows and not with their pairs. Features of up to 20,000 rows are compared pair by pair, a block at a time. Of more,
-candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands or more. A band has as many
-hyperplanes as a pair at the threshold agrees in half of the time: two rows at an angle agree in one with the
-probability 1 − angle / π (Charikar 2002). It has more where these would leave many rows together, each of them compared
-with two others only; then there are more bands, so that a pair at the threshold agrees in one of them in 99 of 100
-cases.
+Texts that agree in all four minima of hashed n-grams (MinHash) of one of 24 bands are candidates, each checked by its
+true similarity, so that work grows with the rows and not with their pairs. Features of many rows are candidates where
+they lie on the same side of all random hyperplanes of a band: rows at an angle agree in one with the probability
+1 − angle / π (Charikar 2002). A band has as many hyperplanes as a pair at the threshold agrees in half of the time, or
+more where these would leave many rows together; there are as many bands as find such a pair in 99 of 100 cases.
 """
 
 import re
@@ -142,12 +139,11 @@ def near_duplicates(
     """Return groups of rows that are the same or nearly the same.
 
     Texts are the same if they are after Unicode normalization, without case, punctuation and runs of spaces; how near
-    they are is the cosine of their sets of character 4-grams. Candidates are found by hashing (MinHash), which misses a
-    pair of similarity 0.9 about once in a hundred thousand and one of 0.8 once in a hundred. Features are compared by
-    cosine: all pairs of up to 20,000 rows; of more, candidates are found by random hyperplanes, so that time grows with
-    the rows (`hashed` says so); of pairs at a threshold of 0.9 about one in fifty is missed, at 0.999 none, and at low
+    they are is the cosine of their sets of character 4-grams. Hashing misses a pair of similarity 0.9 about once in a
+    hundred thousand and one of 0.8 once in a hundred. Features are compared by cosine: all pairs of up to 20,000 rows;
+    of more, hashing (`hashed` says so) misses about one in fifty pairs at a threshold of 0.9, at 0.999 none, and at low
     thresholds, or where many rows are alike, more. Groups are joined through common members, so that the ends of a long
-    chain may be less alike than the threshold says. Memory grows with the rows, never with the pairs.
+    chain may be less alike than the threshold says.
 
     Args:
         texts: the rows as texts; or

@@ -109,11 +109,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Histogram(Result):
-    """How many values lie between edges.
-
-    Attributes:
-        edges: one more than counts; the first and last bin hold what lies beyond, too.
-    """
+    """How many values lie between edges, one more than counts; the outermost bins hold what lies beyond, too."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]

@@ -80,22 +80,19 @@ class Difference(Result):
 
 @dataclass(frozen=True)
 class RetrainingCheck:
-    """Test results of models retrained without some rows, and what follows from them by a paired test at 5 %.
+    """Results of models retrained without some rows, and what follows from them by a paired test at 5 %.
 
     The arms of a seed share initial parameters, batches and random numbers of the training, so they are compared seed
-    by seed. All seeds share the test rows and the dropped rows: what dropping them happens to do to these few test rows
-    is the same in every seed, and seeds alone would call it a gain. The squared standard error of a gain is therefore
-    the sum of two: over seeds, and over test rows of what all seeds have in common. It is judged by Student's
-    distribution with the degrees of freedom of Welch and Satterthwaite. Cleansing helps if it is significantly better
-    than both other arms; as both must hold, no correction is needed (intersection-union test).
+    by seed. All seeds share test rows and dropped rows: what dropping them happens to do to these few test rows must
+    not count. The squared standard error of a gain is the sum of two: over seeds, and over test rows of what all
+    seeds have in common, judged by Student's distribution with the degrees of freedom of Welch and Satterthwaite.
+    Cleansing helps if it is significantly better than both other arms; as both must hold, no correction is needed.
 
     Attributes:
-        accuracy: [arms, seeds] on the test set, in the order of `ARMS`; None: labels are numbers, and the loss, their
-            squared error, says it all.
+        accuracy: [arms, seeds] on the test set, in the order of `ARMS`; None: labels are numbers.
         loss: mean loss [arms, seeds] on it: the recipe's, or cross-entropy of what a function returned.
-        seeds: of the trainings; an arm is compared with another from the same seed.
         row_errors: standard errors of the gains over test rows, [accuracy and loss, over none and random]; None: not
-            known, and only seeds are tested, with seeds − 1 degrees of freedom.
+            known, and only seeds are tested.
     """
 
     accuracy: NDArray[np.float64] | None

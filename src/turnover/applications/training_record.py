@@ -197,14 +197,9 @@ def _last_inputs(model: nn.Module, batch: Batch) -> NDArray[np.float32] | None:
 def ridge_heads(features: Doubles, targets: Doubles, strengths: Any) -> tuple[Doubles, Doubles, Doubles]:
     """Return ridge regressions with a constant: what they predict for every row when fitted without it, and themselves.
 
-    Args:
-        features: [rows, features].
-        targets: [rows, targets].
-        strengths: of ridge, as shares of the mean eigenvalue of all rows' features.
-
-    Returns:
-        Left-out predictions [strengths, rows, targets], weights [strengths, features, targets] and constants
-        [strengths, targets].
+    Of features [rows, features] and targets [rows, targets], with strengths as shares of the mean eigenvalue, these are
+    left-out predictions [strengths, rows, targets], weights [strengths, features, targets] and constants [strengths,
+    targets].
     """
     center, mean = features.mean(0), targets.mean(0)
     centered_rows = features - center
