@@ -66,7 +66,7 @@ def of_wrap() -> dict[str, int]:
     """Count `wrap` of a network of three layers with eight replicas."""
     import turnover
 
-    wrap, network = turnover.wrap, _network()  # names load when they are first used, which is no part of the call
+    wrap, network = turnover.wrap, _network()  # names load when they are first used, outside of the call
     return visited(lambda: wrap(network, at=["1", "3"], replicas=8))
 
 
