@@ -539,8 +539,8 @@ def carries_ids(data: Any) -> bool:
             "some parts of the concatenated data set carry ids and others do not. Concatenate first, then give ids to "
             "the whole."
         )
-    counted = [part for part in parts if isinstance(part, _Carrier) and part.counts_rows]
-    if len({part.numbering for part in counted}) > 1:
+    numberings = {part.numbering for part in parts if isinstance(part, _Carrier) and part.counts_rows}
+    if len(numberings) > 1:
         raise InstanceIdError(
             "the parts of the concatenated data set were given ids one by one, so different rows share an id: each "
             "part counts from 0. Concatenate first, then give ids to the whole."

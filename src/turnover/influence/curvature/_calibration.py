@@ -63,7 +63,7 @@ def best_temperature(sums: Tensor, classes: int) -> float | None:
     place = int(losses.argmin())
     if place in (0, len(losses) - 1) or not bool(losses.isfinite().all()):
         return None
-    before, here, after = (float(losses[place + step]) for step in (-1, 0, 1))
+    before, here, after = losses[place - 1 : place + 2].tolist()
     bend = before - 2 * here + after
     step = float((TEMPERATURES[1] / TEMPERATURES[0]).log())
     shift = 0.5 * (before - after) / bend if bend > 0 else 0.0

@@ -121,11 +121,13 @@ class Network:
         whole, half = self._shapes(example), self._shapes(example.part(0, example.rows // 2))
         if example.rows == 1:
             return dict.fromkeys(whole, 0)
-        dims = {
-            name: [dim for dim in (0, 1) if dim < len(shape) - 1 and shape[dim] == 2 * half.get(name, shape)[dim]]
-            for name, shape in whole.items()
-        }
-        return {name: found[0] for name, found in dims.items() if len(found) == 1}
+        dims: dict[str, int] = {}
+        for name, shape in whole.items():
+            of_half = half.get(name, shape)
+            found = [dim for dim in range(min(2, len(shape) - 1)) if shape[dim] == 2 * of_half[dim]]
+            if len(found) == 1:
+                dims[name] = found[0]
+        return dims
 
     def _shapes(self, batch: Batch) -> dict[str, torch.Size]:
         noted: list[tuple[str, Tensor, Tensor]] = []
