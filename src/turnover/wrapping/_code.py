@@ -166,16 +166,14 @@ def _mentions(owner: type, name: str) -> tuple[bool, bool]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
     except (OSError, TypeError, SyntaxError):
         return True, False
-    whole = parts = False
+    whole: set[int] = set()
     inner: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _is_self(node.value, name) and node.attr != "forward":
             inner.add(id(node.value))
-            parts = True
-    for node in ast.walk(tree):
-        if _is_self(node, name) and isinstance(node.ctx, ast.Load) and id(node) not in inner:  # pyright: ignore
-            whole = True
-    return whole, parts
+        if _is_self(node, name) and isinstance(node.ctx, ast.Load):  # pyright: ignore[reportAttributeAccessIssue]
+            whole.add(id(node))
+    return not whole <= inner, bool(inner)
 
 
 def _is_self(node: ast.AST, name: str) -> bool:
@@ -384,19 +382,11 @@ class Flow:
         return entries, mixed
 
     def _calls(self, path: str) -> list[fx.Node]:
-        own: list[fx.Node] = []
-        for node, called in self._paths.items():
-            if is_within(called, [path]):
-                own.append(node)
-        return own
+        return [node for node, called in self._paths.items() if is_within(called, [path])]
 
     def _closure(self, path: str, step: Callable[[fx.Node], Iterable[fx.Node]]) -> set[str]:
         own = self._calls(path)
-        closure = set[str]()
-        for node in _reached(own, step):
-            if node in self._paths and node not in own:
-                closure.add(self._paths[node])
-        return closure
+        return {self._paths[node] for node in _reached(own, step) if node in self._paths and node not in own}
 
     def feeds_output_linear(self, path: str) -> bool:
         """Return whether a site feeds one nn.Linear and nothing else, which makes the model's output."""
@@ -428,20 +418,15 @@ class Flow:
             if graph is None:
                 continue
             nodes = [n for n in graph.nodes if n.op == "call_module" and join(prefix, str(n.target)) == path]
+            answer = ZeroFlow(True) if nodes else ZeroFlow(None, "the module is not called in the traced code")
+            for node in nodes:
+                of_call = self._follow(node, prefix)
+                if of_call.keeps is False:
+                    return replace(of_call, instead=self._instead(node, prefix))
+                answer = answer if of_call.keeps else of_call
             if nodes:
-                return self._zero_from(nodes, prefix)
-            answer = ZeroFlow(None, "the module is not called in the traced code")
+                break
         return answer
-
-    def _zero_from(self, nodes: list[fx.Node], prefix: str) -> ZeroFlow:
-        flow = ZeroFlow(True)
-        for node in nodes:
-            of_call = self._follow(node, prefix)
-            if of_call.keeps is False:
-                return replace(of_call, instead=self._instead(node, prefix))
-            if of_call.keeps is None:
-                flow = of_call
-        return flow
 
     def _follow(self, start: fx.Node, prefix: str) -> ZeroFlow:
         """Return the worst answer over all ways from a node to the next weights."""

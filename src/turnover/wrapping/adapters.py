@@ -40,20 +40,11 @@ class Adapter(nn.Module):
     a fresh model sees gradients everywhere.
     """
 
-    def __init__(
-        self,
-        width: int,
-        size: int,
-        *,
-        activation: str = "gelu",
-        bias: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, width: int, recipe: AdapterRecipe, device: Any, dtype: torch.dtype) -> None:
         super().__init__()
-        self.down = nn.Linear(width, size, device=device, dtype=dtype)
-        self.activation = ACTIVATIONS[activation]()
-        self.up = nn.Linear(size, width, bias=bias, device=device, dtype=dtype)
+        self.down = nn.Linear(width, recipe.size, device=device, dtype=dtype)
+        self.activation = ACTIVATIONS[recipe.activation]()
+        self.up = nn.Linear(recipe.size, width, bias=recipe.bias, device=device, dtype=dtype)
         self._draw()
 
     def drawn_anew(self) -> "Adapter":
@@ -95,14 +86,7 @@ def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device
         weight = next(module.parameters())
         width = _output_width(module)
         assert width is not None  # the plan saw to it
-        adapter = Adapter(
-            width,
-            recipe.size,
-            activation=recipe.activation,
-            bias=recipe.bias,
-            device=device or weight.device,
-            dtype=weight.dtype,
-        )
+        adapter = Adapter(width, recipe, device or weight.device, weight.dtype)
         module.add_module(NAME, adapter.train(module.training))
         module.register_forward_hook(_through_adapter)
     for path in recipe.inputs:
@@ -136,10 +120,8 @@ def take_input(module: nn.Module) -> bool:
 
 def _output_width(module: nn.Module) -> int | None:
     """Return the width of a module's output where its type or an attribute tells."""
-    width = width_of(module)
-    if width is None:
-        width = next((getattr(module, name, None) for name in ("out_features", "nf") if hasattr(module, name)), None)
-    return width if isinstance(width, int) else None
+    widths = (width_of(module), getattr(module, "out_features", None), getattr(module, "nf", None))
+    return next((width for width in widths if isinstance(width, int)), None)
 
 
 def site_width(root: nn.Module, site: SiteRecipe) -> int | None:
