@@ -23,7 +23,7 @@ def test_keep_outside_0_and_1_is_rejected(keep):
         "keep must be the share of units that stay, a number between 0 and 1 (both excluded), "
         f"got {keep!r}. It is the opposite of the p of torch.nn.Dropout: keep=0.5."
     )
-    for call in (check_keep, rounded_keep, lambda rate: Stream("fc1", 8, rate)):
+    for call in (check_keep, lambda rate: Stream("fc1", 8, rate)):
         with pytest.raises(MaskError, match=re.escape(text)):
             call(keep)
 

@@ -205,8 +205,9 @@ class Instances:
 
     The view is that of all rows or one per row, by name or as int32 codes; `shared_view` is the code that all rows
     share, None where they differ. `recomputing` says that a checkpoint's recomputation runs, which was checked and
-    counted before. `calls` are root, arguments and keywords of each model whose forward pass runs. `null_id` is one of
-    the ids that must not be trained; None: there is none, or nobody asked.
+    counted before. Of each model whose forward pass runs, `calls` are root, arguments and keywords, `in_pass` the sites
+    that ran, and `model_trains` is its mode. `null_id` is one of the ids that must not be trained; None: there is none,
+    or nobody asked.
     """
 
     null_id: int | None = None
@@ -225,8 +226,8 @@ class Instances:
 
     def _forget(self) -> None:
         self.calls: dict[Masking, _Call] = {}
-        self._model_trains: dict[Masking, bool] = {}
-        self._in_pass: dict[Masking, set[int]] = {}
+        self.model_trains: dict[Masking, bool] = {}
+        self.in_pass: dict[Masking, set[int]] = {}
         self._reached: dict[Masking, set[int]] = {}
         self._ids_on: dict[torch.device, Tensor] = {}
         self._views_on: dict[torch.device, Tensor] = {}
@@ -267,9 +268,10 @@ class Instances:
                 "model = turnover.wrap(model, at=[...]), and call the wrapped model inside the context."
             )
         for masking, sites in self._reached.items():
-            self._check_reached(masking, sites)
+            self.check_reached(masking, sites)
 
-    def _check_reached(self, masking: Masking, reached: set[int]) -> None:
+    def check_reached(self, masking: Masking, reached: set[int]) -> None:
+        """Raise where a pass has left out sites of a model."""
         sites = masking.recipe.sites
         if len(reached) == len(sites) or self.shared_view == FULL:
             return
@@ -291,11 +293,11 @@ class Instances:
                 "repeat was called before a forward pass in this context. Call the model first: "
                 "outputs = model(x); loss = loss_fn(outputs, now.repeat(y))."
             )
-        replicas, *others = sorted({masking.recipe.replicas for masking in self._reached})
-        if others:
-            raise InstancesError(
-                f"models with {replicas} and with {others[0]} replicas ran in one context. Give each its own."
-            )
+        replicas = next(iter(self._reached)).recipe.replicas
+        for masking in self._reached:
+            if masking.recipe.replicas != replicas:
+                counts = f"{replicas} and with {masking.recipe.replicas} replicas"
+                raise InstancesError(f"models with {counts} ran in one context. Give each its own.")
         if replicas == 1 or self.shared_view == FULL:
             return rows
         if hasattr(rows, "__len__") and next(tensors_in(rows), None) is None:
@@ -339,32 +341,16 @@ class Instances:
             views = self.views_on(x.device).repeat(site.replicas)
         return factors_by_table(words, width, views, site.recipe.keep, x.dtype)
 
-    def begin(self, masking: Masking, call: _Call) -> None:
-        """Note that a forward pass of a whole model starts."""
-        if not self.recomputing:
-            self._in_pass[masking] = set()
-            self.calls[masking] = call
-            self._model_trains[masking] = call[0].training
-
-    def end(self, masking: Masking) -> None:
-        """Check that the forward pass which ends has reached every site."""
-        if self.recomputing:
-            return
-        self.calls.pop(masking, None)
-        sites = self._in_pass.pop(masking, None)
-        if sites is not None:
-            self._check_reached(masking, sites)
-
     def trains(self, masking: Masking, module: nn.Module) -> bool:
         """Tell whether the model that runs is in training mode; by a module of it where only a part was called.
 
         A part may be in eval mode while its model trains: BatchNorm that shall gather no statistics.
         """
-        return self._model_trains.get(masking, module.training)
+        return self.model_trains.get(masking, module.training)
 
     def first_visit(self, site: Site) -> bool:
         """Tell whether a site runs for the first time in this pass."""
-        seen = self._in_pass.get(site.masking, self._reached.get(site.masking, ()))
+        seen = self.in_pass.get(site.masking, self._reached.get(site.masking, ()))
         return site.index not in seen
 
     def reach(self, site: Site, *, training: bool) -> None:
@@ -379,7 +365,7 @@ class Instances:
         masking, index = site.masking, site.index
         if training and self._keeps and index == 0 and self.first_visit(site):
             masking.learned.passes += 1
-        self._in_pass.setdefault(masking, set()).add(index)
+        self.in_pass.setdefault(masking, set()).add(index)
         self._reached.setdefault(masking, set()).add(index)
 
 
@@ -482,15 +468,22 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         together = torch.distributed.is_available() and torch.distributed.is_initialized()
         if together and root.training and not masking.shared:
             masking.check_processes()
-        active.begin(masking, (root, args, kwargs))
+        if not active.recomputing:
+            active.in_pass[masking] = set()
+            active.calls[masking] = root, args, kwargs
+            active.model_trains[masking] = root.training
 
 
 def _end(root: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
     active = ACTIVE.get()
-    if active is not None:
-        active.end(root.__dict__[MASKING_ATTRIBUTE])
+    if active is not None and not active.recomputing:
+        masking: Masking = root.__dict__[MASKING_ATTRIBUTE]
+        active.calls.pop(masking, None)
+        reached = active.in_pass.pop(masking, None)
+        if reached is not None:
+            active.check_reached(masking, reached)
 
 
 def _write_recipe(root: nn.Module, prefix: str, keep_vars: bool) -> None:

@@ -216,7 +216,7 @@ class Masking:
             root._buffers[RECIPE_KEY] = buffer = content
         else:
             buffer.copy_(content)
-        self._checked = _mark(buffer)
+        self._checked = buffer, -1 if buffer.is_inference() else buffer._version
 
     def adopt(self, tensor: Tensor, *, whence: str) -> None:
         """Take over what another copy of this model has learned, or raise where its recipe is another."""
@@ -259,11 +259,7 @@ class Masking:
         learned = self._read(buffer, "the weights in this model were trained with")
         # A copied or moved model has a new tensor as well, which may be older than what was learned since.
         self.adopt_learned(learned.completed_by(self.learned))
-        self._checked = _mark(buffer)
-
-
-def _mark(buffer: Tensor) -> tuple[Tensor, int]:
-    return buffer, -1 if buffer.is_inference() else buffer._version
+        self._checked = buffer, -1 if buffer.is_inference() else buffer._version
 
 
 class Site:

@@ -16,7 +16,6 @@ from torch._compile import _disable_dynamo
 from torch.func import functional_call, vmap
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.modules.conv import _ConvNd
 
 from turnover.errors import InstancesError
 
@@ -108,9 +107,15 @@ class Replicated(nn.Module):
         dtype = next((value.dtype for value in state.values() if value.is_floating_point()), torch.float32)
         parts, dims = [], []
         for x in tensors_in((args, kwargs)):
-            rows = _rows_by_replica(x, each, self.expansion.replicas)
-            parts.append(_without_autocast(x if rows is None else rows, dtype))
-            dims.append(None if rows is None else 0)
+            rows, replicas = x.shape[0] if x.dim() else None, self.expansion.replicas
+            dims.append(0 if rows in (each, replicas * each) else None)  # None: it has no rows
+            if rows == replicas * each:
+                x = x.unflatten(0, (replicas, each))
+            elif rows == each:
+                x = expanded(x, replicas).unflatten(0, (replicas, each))
+            device = x.device.type
+            cast = torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device)
+            parts.append(x.to(dtype) if cast else x)
         with sdpa_kernel(SDPBackend.MATH):  # the only attention that vmap knows
             outputs = iter(vmap(one, in_dims=(0, *dims), randomness="different")(state, *parts))
         return map_tensors(structure[0], lambda _: next(outputs).flatten(0, 1))
@@ -132,20 +137,6 @@ class Replicated(nn.Module):
         return f"{self.expansion.replicas} x {self._template[0]}"
 
 
-def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
-    """Return rows as [replicas, rows, ...], rows of the trunk expanded; None for a tensor that has no rows."""
-    if x.dim() > 0 and x.shape[0] == replicas * each:
-        return x.unflatten(0, (replicas, each))
-    if x.dim() > 0 and x.shape[0] == each:
-        return expanded(x, replicas).unflatten(0, (replicas, each))
-    return None
-
-
-def _without_autocast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    device = x.device.type
-    return x.to(dtype) if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
-
-
 def _place(module: nn.Module, name: str, value: Tensor) -> None:
     """Register a parameter or buffer under a name with dots."""
     *parents, leaf = name.split(".")
@@ -161,14 +152,12 @@ def _place(module: nn.Module, name: str, value: Tensor) -> None:
 
 def _fast_way(module: nn.Module) -> str | None:
     """Return the fast way for a module of exactly this type without hooks of its own, else None."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
-    if any(hooks) or module._modules:
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._modules:
         return None
     if type(module) is nn.Linear:
         return "linear"
-    if type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
-        return "convolution" if isinstance(module, _ConvNd) and module.padding_mode == "zeros" else None
-    return None
+    plain = type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d) and getattr(module, "padding_mode", None) == "zeros"
+    return "convolution" if plain else None
 
 
 def _linear(module: Replicated, x: Tensor, replicas: int, expands: bool) -> Tensor:

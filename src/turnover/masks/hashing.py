@@ -77,7 +77,7 @@ def check_keep(keep: float) -> float:
 
 def numerator_of(keep: float) -> int:
     """Return `keep` in units of 2**-24, rounded half to even and never 0 or 2**24."""
-    return min(max(round(check_keep(keep) * 2**DIGITS), 1), 2**DIGITS - 1)
+    return min(max(round(keep * 2**DIGITS), 1), 2**DIGITS - 1)
 
 
 def rounded_keep(keep: float) -> float:

@@ -91,7 +91,18 @@ def _plan_adapter_replicas(
     parts = [f"{path}.{NAME}.{part}" for path in adapters.after for part in ("down", "up")]
     replicated = (*parts, *layers.paths)
     marked = tuple(replace(site, replicated=True) for site in sites)
-    problems = list(_adapter_problems(model, adapters, marked, replicated, split))
+    problems = list(_batch_problems(marked))
+    if split is not None:
+        problems.append(f"split={split!r}: with adapters, replicas begin at the model's input. Leave split out.")
+    learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    other = [name for name in learning if not is_within(name, replicated)]
+    if adapters.norms:
+        problems.append("Adapters(norms=True): all replicas would train the same normalization layers. Leave it out.")
+    elif other:
+        problems.append(
+            f"{listed(other, 4)} learns beside the adapters and belongs to no linear layer, so all replicas would "
+            "train it. Name linear layers only: Adapters(head=['path', ...])."
+        )
     note = (
         f"{replicas} replicas of the adapters{' and of ' if layers.paths else ''}{', '.join(layers.paths)}; the frozen "
         f"model's weights are shared, and it runs once for each replica"
@@ -199,29 +210,6 @@ def _problems(flow: Flow, sites: Sequence[SiteRecipe], chosen: Sequence[str]) ->
             f"{', '.join(rest)} is tied to weights behind the split: replicas would untie them. Split at an "
             "earlier module, or untie the weights first."
         )
-
-
-def _adapter_problems(
-    model: nn.Module,
-    adapters: AdapterRecipe,
-    sites: tuple[SiteRecipe, ...],
-    replicated: tuple[str, ...],
-    split: str | None,
-) -> Iterator[str]:
-    if split is not None:
-        yield f"split={split!r}: with adapters, replicas begin at the model's input. Leave split out."
-    if adapters.norms:
-        yield "Adapters(norms=True): all replicas would train the same normalization layers. Leave norms out."
-    inside = tuple(f"{path}." for path in replicated)
-    other = [
-        name for name, parameter in model.named_parameters() if parameter.requires_grad and not name.startswith(inside)
-    ]
-    if other and not adapters.norms:
-        yield (
-            f"{', '.join(map(repr, other[:4]))} learns beside the adapters and belongs to no linear layer, so all "
-            "replicas would train it. Name linear layers only: Adapters(head=['path', ...])."
-        )
-    yield from _batch_problems(sites)
 
 
 def _batch_problems(sites: Sequence[SiteRecipe]) -> Iterator[str]:

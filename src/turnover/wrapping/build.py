@@ -44,8 +44,21 @@ def build(root: Model, recipe: Recipe, flow: Flow | None = None) -> Model:
     masking.learned.widths = [site_width(root, site) for site in recipe.sites]
     if recipe.replicas > 1:
         put_replicas(root, masking, flow)
-    for index in range(len(recipe.sites)):
-        _put_mask(root, Site(masking, index))
+    for index, made in enumerate(recipe.sites):
+        module, site = root.get_submodule(made.path), Site(masking, index)
+        if recipe.mode != "forward":
+            module.register_forward_hook(ModeHook(site, module, recipe.mode), with_kwargs=True)
+        elif made.place == "output":
+            module.register_forward_hook(MaskedOutput(site))
+        elif made.place == "replaced":
+            layer = TurnOverDropout(made.keep, made.dim).train(module.training)
+            layer.site = site
+            layer.replaced = (module,)
+            exchange(root, module, layer)
+        elif isinstance(module, TurnOverDropout):
+            module.site = site
+        else:
+            raise ModelError(f"site {site} must be a TurnOverDropout placed by hand, got a {type(module).__name__}.")
     # The nested-tensor path of an encoder would hand its layers tensors that no mask fits.
     for path, module in root.named_modules():
         nested = isinstance(module, nn.TransformerEncoder) and getattr(module, "use_nested_tensor", False)
@@ -54,23 +67,6 @@ def build(root: Model, recipe: Recipe, flow: Flow | None = None) -> Model:
             module.__dict__[_UNFUSED] = True
     attach(root, masking)
     return root
-
-
-def _put_mask(root: nn.Module, site: Site) -> None:
-    module, recipe, mode = root.get_submodule(site.recipe.path), site.recipe, site.masking.recipe.mode
-    if mode != "forward":
-        module.register_forward_hook(ModeHook(site, module, mode), with_kwargs=True)
-    elif recipe.place == "output":
-        module.register_forward_hook(MaskedOutput(site))
-    elif recipe.place == "replaced":
-        layer = TurnOverDropout(recipe.keep, recipe.dim).train(module.training)
-        layer.site = site
-        layer.replaced = (module,)
-        exchange(root, module, layer)
-    elif isinstance(module, TurnOverDropout):
-        module.site = site
-    else:
-        raise ModelError(f"site {site} must be a TurnOverDropout placed by hand, got a {type(module).__name__}.")
 
 
 def without_masks(root: Model) -> Model:

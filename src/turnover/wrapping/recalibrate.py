@@ -6,7 +6,7 @@ them.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -110,9 +110,8 @@ def _forward(batch: Batch, model: nn.Module) -> None:
 
 
 @contextmanager
-def _gathering(norms: Iterable[_BatchNorm]) -> Iterator[None]:
+def _gathering(norms: list[_BatchNorm]) -> Iterator[None]:
     """Let these modules gather plain averages from the start; as before where that fails."""
-    norms = list(norms)
     settings = [(norm, norm.training, norm.momentum) for norm in norms]
     statistics = [(buffer, buffer.clone()) for norm in norms for buffer in norm.buffers()]
     try:
