@@ -39,11 +39,7 @@ def whole_tensor(tensor: Tensor) -> Tensor:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Tell whether the parameters of a model are spread over processes, by fully_shard (FSDP2) or FSDP1.
-
-    Raises:
-        ModelError: nothing here can gather them: ZeRO stage 3 has them, or what was sharded is around the model.
-    """
+    """Tell whether the parameters of a model are spread over processes, by fully_shard (FSDP2) or FSDP1."""
     zero3 = spread = False
     for parameter in model.parameters():
         zero3 = zero3 or hasattr(parameter, _ZERO3)

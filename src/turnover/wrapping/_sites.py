@@ -210,8 +210,8 @@ def _can_be_masked(model: nn.Module, path: str) -> bool:
 
 def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mode: str) -> list[str]:
     """Return what to type for the modules that learn and can have no mask: as one problem, for one line of code."""
-    whole = [path for path in paths if path and not any(other.startswith(f"{path}.") for other in masked)]
-    whole = [path for path in whole if not any(path.startswith(f"{outer}.") for outer in whole)]
+    whole = [path for path in paths if path and not any(is_within(other, [path]) for other in masked)]
+    whole = [path for path in whole if not is_within(path, [outer for outer in whole if outer != path])]
     inside = [path for path in paths if not is_within(path, whole)]
     own = [join(path, name) for path in inside for name in _learning(model.get_submodule(path))]
     kinds = dict.fromkeys(type(model.get_submodule(path)).__name__ for path in (*whole, *inside))

@@ -55,19 +55,12 @@ _SITE = ":"  # begins a site's path in an order of events; modules with paramete
 
 @dataclass(frozen=True)
 class Leak:
-    """A parameter that carries an instance into its flipped network.
+    """A parameter that carries an instance into its flipped network; shares are None where it is only expected."""
 
-    Attributes:
-        name: of the parameter (or buffer).
-        cause: why.
-        share: part of its elements that leak, averaged over instances; None where only expected.
-        gradient_share: part of the instance's squared gradient that lies there; None where only expected.
-    """
-
-    name: str
+    name: str  # of the parameter (or buffer)
     cause: Cause
-    share: float | None = None
-    gradient_share: float | None = None
+    share: float | None = None  # part of its elements that leak, averaged over instances
+    gradient_share: float | None = None  # part of the instance's squared gradient that lies there
 
     @property
     def cure(self) -> str:
@@ -368,11 +361,9 @@ def measure_leaks(
     for place, name in enumerate(parameters):
         keep, flip = (torch.stack([row[place] for row in given]) for given in (learned, used))
         both, squares = (keep != 0) & (flip != 0), keep.to(widest_float(keep.device)).square()
-        total, flipped, leaked = (
-            total + float(squares.sum()),
-            flipped + int((flip != 0).sum()),
-            leaked + int(both.sum()),
-        )
+        total += float(squares.sum())
+        flipped += int((flip != 0).sum())
+        leaked += int(both.sum())
         if bool(both.any()):
             shares[name] = float(both.float().mean()), float(squares[both].sum())
     leaks = [
