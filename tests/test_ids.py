@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import InstanceIdError
-from turnover.ids import Names, id_array, names_from_bytes, names_to_bytes
+from turnover.ids import Names, id_array
+from turnover.scores import Scores
 
 NAME = st.text(max_size=8) | st.integers(0, 2**63 - 1)
 
@@ -22,11 +23,12 @@ def test_names_lead_to_their_mask_ids_and_back(by_id):
     assert np.asarray(names.mask_ids(shown)).tolist() == numbers.tolist()
 
 
-@given(st.lists(NAME, max_size=20))
-def test_names_in_a_file_come_back_as_they_were(names):
-    kept = names_to_bytes(id_array(names))
-    assert kept.dtype == np.uint8
-    assert names_from_bytes(kept).tolist() == names
+@given(st.lists(NAME, max_size=20, unique=True))
+def test_names_in_a_file_come_back_as_they_were(tmp_path_factory, names):
+    numbers = range(len(names))
+    file = tmp_path_factory.mktemp("names") / "scores.npz"
+    Scores(np.zeros(len(names)), ids=names, mask_ids=numbers).save(file)
+    assert Scores.open(file).ids.tolist() == names
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ what they gave, strings or integers. `Names` goes from the one to the other and 
 """
 
 import difflib
-import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -146,7 +145,11 @@ class Names:
             if number is None and (self._has_integers or isinstance(name, str))
         ]
         if unknown:
-            raise error(self._unknown(list(dict.fromkeys(unknown))))
+            unknown = list(dict.fromkeys(unknown))
+            near = near_names(str(unknown[0]), map(str, self.by_id.values()))
+            hint = f"Did you mean {near}?" if near else "See .ids for those there are."
+            more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
+            raise error(f"there is no instance {', '.join(map(repr, unknown[:_SHOWN]))}{more}. {hint}")
         numbers = [name if number is None else number for name, number in zip(names, found, strict=True)]
         return np.array(numbers, np.int64)
 
@@ -164,13 +167,6 @@ class Names:
     def _has_integers(self) -> bool:
         """Tell whether an integer may be the name of another mask id."""
         return any(not isinstance(name, str) and name != number for number, name in self.by_id.items())
-
-    def _unknown(self, names: Sequence[Name]) -> str:
-        """Return a message with the names that are near the first."""
-        near = near_names(str(names[0]), map(str, self.by_id.values()))
-        hint = f"Did you mean {near}?" if near else "See .ids for those there are."
-        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-        return f"there is no instance {', '.join(map(repr, names[:_SHOWN]))}{more}. {hint}"
 
 
 def strings_in(given: Any) -> list[str]:
@@ -236,16 +232,6 @@ def plain_name(given: Any) -> Name:
         f"names of instances must be strings or integers, got {given!r} of type {type(given).__name__}. Give texts, of "
         "an index for example index.map(str), or row numbers: reset_index(drop=True)."
     )
-
-
-def names_to_bytes(names: Ids) -> NDArray[np.uint8]:
-    """Return names as a file keeps them: a JSON list in ASCII."""
-    return np.frombuffer(json.dumps(names.tolist()).encode("ascii"), np.uint8)
-
-
-def names_from_bytes(kept: NDArray[np.uint8]) -> Ids:
-    """Return the names that a file keeps."""
-    return id_array(json.loads(kept.tobytes()))
 
 
 def collision(value: object, other: object, number: int) -> InstanceIdError:

@@ -136,12 +136,10 @@ class Source:
     step = 1
     """How many rows are best read together."""
 
-    def __init__(self, array: Floats) -> None:
-        self._array = array
+    shape: tuple[int, ...]
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.whole.shape
+    def __init__(self, array: Floats) -> None:
+        self._array, self.shape = array, array.shape
 
     @property
     def whole(self) -> Floats:

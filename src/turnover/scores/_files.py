@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import StoreDamagedError, StoreError, TooLargeError
-from turnover.ids import Ints, names_from_bytes, names_to_bytes
+from turnover.ids import Ints, id_array
 from turnover.storage import ArraySpec, StoredArrays, TileStore, atomic_file, is_path, open_arrays
 
 from ._arrays import Floats, Source, blocks, close, closed
@@ -44,14 +44,10 @@ class _StoredSource(Source):
     def __init__(self, stored: StoredArrays, name: str) -> None:
         self._stored = stored
         self._name = name
-        self._spec = stored.arrays[name]
         self._lazy: Any = stored.array(name)
         self._read: Floats | None = None
-        self.step = self._spec.tile[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._spec.shape
+        self.step = stored.arrays[name].tile[0]
+        self.shape = stored.arrays[name].shape
 
     @property
     def whole(self) -> Floats:
@@ -104,7 +100,9 @@ def attributes_of(kind: Kind, about: Mapping[str, Any]) -> dict[str, Any]:
 
 def arrays_of(result: Any, *others: str) -> Arrays:
     """Return the arrays of a result that are written whole: ids, names where instances have some, and known others."""
-    ids: Arrays = {"ids": result.mask_ids} | ({"names": names_to_bytes(result.ids)} if result.names else {})
+    ids: Arrays = {"ids": result.mask_ids}
+    if result.names:
+        ids["names"] = np.frombuffer(json.dumps(result.ids.tolist()).encode("ascii"), np.uint8)
     return ids | {name: array for name in others if (array := getattr(result, name)) is not None}
 
 
@@ -161,7 +159,7 @@ def read_result(place: Place, kind: Kind) -> dict[str, Any]:
     if stored is not None:
         arrays = {name: _StoredSource(stored, name) if name in _TILED else stored.read(name) for name in arrays}
     if "names" in arrays:
-        arrays |= {"ids": names_from_bytes(arrays.pop("names")), "mask_ids": arrays["ids"]}
+        arrays |= {"ids": id_array(json.loads(arrays.pop("names").tobytes())), "mask_ids": arrays["ids"]}
     return {name: attributes[name] for name in _NEEDED[kind][1]} | arrays
 
 

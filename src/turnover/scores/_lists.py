@@ -156,7 +156,8 @@ def _draw_histogram(axes: Any, values: Floats, null: Floats | None) -> None:
     both = np.concatenate([finite, known, [0.0]])
     low, high = float(both.min()), float(both.max())
     width = (high - low or 1.0) / float(np.clip(2 * np.sqrt(max(len(finite), 1)), 10, _MOST_BINS))
-    edges = np.arange(np.floor(low / width), np.ceil(high / width) + 2) * width
+    first, last = int(np.floor(low / width)), int(np.ceil(high / width))
+    edges = np.arange(first, last + 2, dtype=np.float64) * width
     for part, color, label in ((finite[finite > 0], HELPS, "helpful"), (finite[finite <= 0], HARMS, "harmful")):
         axes.hist(part, edges, color=color, label=label)
     if len(known) >= _FEWEST_NULLS:

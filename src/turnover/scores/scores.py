@@ -606,19 +606,18 @@ class Scores(OfInstances):
             2         8     a   -1.0
             3         8     b    3.0
         """
-        pandas, (n, *m) = load_pandas(), self.shape
+        pandas = load_pandas()
         columns: dict[str, Any] = {"score": self.values.ravel()}
         if self.stderr is not None:
             columns["stderr"] = self.stderr.ravel()
         names = None if self._queries is None else pandas.Index(list(self._queries), name="query")
         index = pandas.Index(self._ids, name="instance")
-        if long:
-            pairs = {"instance": np.repeat(self._ids, *m)} if names is not None else {"instance": self._ids}
-            if names is not None:
-                pairs["query"] = names[np.tile(np.arange(*m), n)]
-            table = pandas.DataFrame({**pairs, **columns})
-        elif names is None:
+        if names is None:
             table = pandas.DataFrame(columns, index=index)
+            table = table.reset_index() if long else table
+        elif long:
+            rows, places = np.indices(self.shape).reshape(2, -1)
+            table = pandas.DataFrame({"instance": self._ids[rows], "query": names[places], **columns})
         else:
             table = pandas.DataFrame(np.array(self.values), index=index, columns=names)
         table.attrs[ATTRIBUTES] = vars(self._about)
@@ -717,7 +716,15 @@ class Scores(OfInstances):
             lines.append(("queries", listed(self._queries)))
         is_read = self.folder is None
         lines.append(("values", number_range(self.values) if is_read else f"not read yet, in {self.folder}"))
-        lines.append(("stderr", self._stderr_text))
+        if self._stderr is not None:
+            origin = f"from {self.replicas} replicas" if self.replicas > 1 else "as given"
+            known = number_range(self._stderr.whole) if self._stderr.folder is None else "not read yet"
+            lines.append(("stderr", f"{known}; {origin}"))
+        elif self._null_spread is not None:
+            nulls = "null ids" if self._null is None else f"{len(self._null):,} null ids"
+            lines.append(("stderr", f"{number_range(self._null_spread)}; standard deviation of {nulls}"))
+        else:
+            lines.append(("stderr", "not known"))
         knows_noise = self._null_spread is not None or self._stderr is not None
         if knows_noise and all(source.folder is None for source in self.sources.values()):
             lines.append(("noise", str(self.noise).removeprefix("noise is ")))
@@ -729,16 +736,6 @@ class Scores(OfInstances):
         if self.provenance:
             lines.append(("provenance", listed(list(self.provenance))))
         return f"{head}, in {self._about.unit_text}", lines
-
-    @property
-    def _stderr_text(self) -> str:
-        if self._stderr is not None:
-            origin = f"from {self.replicas} replicas" if self.replicas > 1 else "as given"
-            return f"{number_range(self._stderr.whole) if self._stderr.folder is None else 'not read yet'}; {origin}"
-        if self._null_spread is None:
-            return "not known"
-        nulls = "null ids" if self._null is None else f"{len(self._null):,} null ids"
-        return f"{number_range(self._null_spread)}; standard deviation of {nulls}"
 
     def _listed(self, start: int, stop: int, values: Floats) -> tuple[Floats, Ints, Floats | None]:
         """Return values, mask ids and standard errors of the rows from `start` to `stop`, as `Top.of` takes them."""

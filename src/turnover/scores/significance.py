@@ -145,7 +145,8 @@ def _p_of(scores: Doubles, null: Doubles) -> Doubles:
     if not count:
         return np.full(scores.shape, np.nan)
     center = null.mean()
-    distances, beside = np.abs(scores - center), np.sort(np.abs(null - center))
+    distances: Doubles = np.abs(scores - center)
+    beside: Doubles = np.sort(np.abs(null - center))
     # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
     if count < _FEWEST_FOR_A_TAIL:
         # Measured from the mean of all j + 1: from their own mean few null ids lie closer than one more of them would,
@@ -154,7 +155,7 @@ def _p_of(scores: Doubles, null: Doubles) -> Doubles:
         opposite = distances * (count - 1) / (count + 1)
         above = count - np.searchsorted(ordered, np.where(is_above, distances, opposite))
         below = np.searchsorted(ordered, -np.where(is_above, opposite, distances), side="right")
-        result = (1.0 + np.minimum(above + below, count)) / (1 + count)
+        result: Doubles = (1.0 + np.minimum(above + below, count)) / (1 + count)
     else:
         result = (1.0 + count - np.searchsorted(beside, distances)) / (1 + count)
         size = round(_TAIL_SHARE * count)
@@ -164,7 +165,7 @@ def _p_of(scores: Doubles, null: Doubles) -> Doubles:
         if unit > 0:  # else most scores are the same number: ranks are all there is
             beyond = distances > threshold
             places, survival = _fitted_tail(excesses / unit)
-            log_p = np.log(np.maximum(survival * (size + 1) / (count + 1), 1e-300))
+            log_p: Doubles = np.log(np.maximum(survival * (size + 1) / (count + 1), 1e-300))
             result[beyond] = np.exp(np.interp((distances[beyond] - threshold) / unit, places, log_p))
     return np.where(np.isnan(distances), np.nan, result)
 
