@@ -42,10 +42,6 @@ def test_the_most_harmful_rows_go_in_their_order(tenth, mean):
     assert tenth.validation_rows == 200
 
 
-def test_wrong_labels_are_among_them_far_more_often_than_by_chance(tenth, digits):
-    assert digits.wrong[~tenth.kept].mean() > 0.5  # a tenth of all rows is wrong
-
-
 def test_significantly_harmful_rows_are_those_that_scores_mark(cleansed, mean):
     found = cleansed(drop="significant")
     assert sorted(row.id for row in found.dropped) == np.flatnonzero(mean.significant() & (mean.values < 0)).tolist()

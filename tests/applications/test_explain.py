@@ -85,14 +85,6 @@ def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have
         assert both.significant_opposing == against.significant_opposing
 
 
-def test_relative_explanations_are_topped_by_one_row_less_often(explained, digits, queries):
-    relative = explain(digits.influence, queries, k=5, relative=True)
-    assert relative.relative
-    assert relative.repetition < explained.repetition - 0.05
-    first = {one.supporting[0].id for one in relative}
-    assert len(first) > len({one.supporting[0].id for one in explained})
-
-
 def test_relative_scores_are_scores_over_magnitudes_and_p_values_stay(digits, queries, scores):
     scale = row_magnitudes(digits.influence)
     found = explain(digits.influence, queries, k=3, magnitudes=scale, same_label=False)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from turnover.batches import instance_id_of, names_of, with_instance_ids
 from turnover.errors import InstanceIdError, MissingIdError, TurnOverWarning
@@ -161,13 +161,6 @@ def test_a_loader_over_a_table_reads_root_rows(workers):
     batches = list(with_instance_ids(loader))
     assert all(torch.equal(batch["instance_id"], batch["x"]) for batch in batches)
     assert len(batches) == 3
-
-
-def test_subsets_and_concatenations_of_tables_lead_down_to_their_rows():
-    first, second = table(), table(5)
-    data = ConcatDataset([Subset(first.select([8, 4, 2]), [2, 0]), second, first.select(range(15, 17))])
-    given = list(with_instance_ids(data))
-    assert [row["instance_id"] for row in given] == [2, 8, 20, 21, 22, 23, 24, 15, 16]
 
 
 def test_ids_beyond_32_bits_arrive_unchanged():

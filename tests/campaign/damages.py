@@ -26,24 +26,17 @@ from turnover.scores import OutOfSample, Scores
 from turnover.storage import LOCK_FILES
 from turnover.ui.web.corrections import MarkBook
 
-TINY: dict[str, Any] = {
-    "hidden": 16,
-    "replicas": 2,
-    "epochs": 3,
-    "batch_size": 16,
-    "learning_rate": 0.01,
-    "validation": 0.2,
-    "test": 0.2,
-}
+TINY: dict[str, Any] = {"hidden": 16, "replicas": 2, "epochs": 3, "batch_size": 16, "learning_rate": 0.01}
+TINY |= {"validation": 0.2, "test": 0.2}
 _FLIPS = 3
 Answers = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Kept:
-    make: Callable[[Path, int], None]  # into a folder, by a seed
+    make: Callable[[Path, int], Any]  # into a folder, by a seed
     answers: Callable[[Path], Answers]
-    rebuild: Callable[[Path, Path], None] | None = None  # makes a damaged folder, the first, anew
+    rebuild: Callable[[Path, Path], Any] | None = None  # makes a damaged folder, the first, anew
     files: str = "*"  # which of the files are damaged
     alone: bool = False  # each file stands for itself, and another one in its place is not damage
 
@@ -133,14 +126,11 @@ def answers_of(folder: Path) -> Answers:
 
 
 def _run(kind: str) -> Kept:
-    def make(folder: Path, seed: int) -> None:
-        config = configs(folder.parent)[kind]()
-        start_run(replace(config, seed=seed), folder)
-
-    def rebuild(folder: Path, whole: Path) -> None:
-        start_run(RunConfig.read(whole / "config.toml"), folder)
-
-    return Kept(make, answers_of, rebuild)
+    return Kept(
+        lambda folder, seed: start_run(replace(configs(folder.parent)[kind](), seed=seed), folder),
+        answers_of,
+        lambda folder, whole: start_run(RunConfig.read(whole / "config.toml"), folder),
+    )
 
 
 class _StopError(Exception):
@@ -201,10 +191,6 @@ def _influence(seed: int) -> turnover.Influence:
     return turnover.Influence(_wrapped(seed), train=(_X, _Y, torch.arange(16)), estimator="tod")
 
 
-def _save_model(folder: Path, seed: int) -> None:
-    turnover.save(_wrapped(seed), folder)
-
-
 def _model_answers(folder: Path) -> Answers:
     model = turnover.load(folder, model=_plain_network()).eval()
     outputs: Answers = {}
@@ -231,10 +217,6 @@ def _scores_in_part(folder: Path) -> Answers:
     return {"top": top.helpful_ids, "top scores": top.helpful_scores, "some": scores.select(ids=[3, 7]).values}
 
 
-def _rebuild_scores(folder: Path, whole: Path) -> None:
-    _pairwise(folder, 0)
-
-
 def _single_files(folder: Path, seed: int) -> None:
     folder.mkdir(exist_ok=True)
     influence = _influence(seed)
@@ -252,9 +234,9 @@ KEPT: Mapping[str, Kept] = {
     "unfinished run": Kept(_unfinished, _finished),
     "marks of the live page": Kept(_marked, _marks, files="marks.json", alone=True),
     "retraining check": Kept(_with_retraining, _retrained, files="evaluation/**/*"),
-    "saved model": Kept(_save_model, _model_answers),
-    "score folder": Kept(_pairwise, _scores_answers, _rebuild_scores),
-    "score folder, read in part": Kept(_pairwise, _scores_in_part, _rebuild_scores),
+    "saved model": Kept(lambda folder, seed: turnover.save(_wrapped(seed), folder), _model_answers),
+    "score folder": Kept(_pairwise, _scores_answers, lambda folder, whole: _pairwise(folder, 0)),
+    "score folder, read in part": Kept(_pairwise, _scores_in_part, lambda folder, whole: _pairwise(folder, 0)),
     "score files": Kept(_single_files, _single_answers, alone=True),
 }
 

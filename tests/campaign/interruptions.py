@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ _IMPORTED_ON_USE = ["pandas", "PIL.Image", "scipy.stats", "zarr", "torch._dynamo
 class Job:
     """Something that writes a folder, the same whenever it is called again."""
 
-    write: Callable[[Path], None]
+    write: Callable[[Path], Any]
     answers: Callable[[Path], Answers]
 
 
@@ -45,27 +46,9 @@ def _write_run(kind: str, folder: Path, seed: int = 0) -> None:
     start_run(replace(configs(folder.parent)[kind](), seed=seed), folder)
 
 
-def _write_table(folder: Path) -> None:
-    _write_run("table", folder)
-
-
-def _write_images(folder: Path) -> None:
-    _write_run("image", folder)
-
-
-def _write_scores(folder: Path) -> None:
-    KEPT["score folder"].make(folder, 0)
-
-
-def _write_model(folder: Path) -> None:
-    KEPT["saved model"].make(folder, 0)
-
-
 JOBS = {
-    "table run": Job(_write_table, answers_of),
-    "image run": Job(_write_images, answers_of),
-    "score folder": Job(_write_scores, KEPT["score folder"].answers),
-    "saved model": Job(_write_model, KEPT["saved model"].answers),
+    **{f"{kind} run": Job(partial(_write_run, kind), answers_of) for kind in ("table", "image")},
+    **{name: Job(partial(KEPT[name].make, seed=0), KEPT[name].answers) for name in ("score folder", "saved model")},
 }
 
 
@@ -177,8 +160,9 @@ def try_full_disks(name: str, most: int, budget: Budget, tally: Tally) -> None:
         folder = whole.parent / "disk" / "out"
         if resize is not None:
             for name_ in ("things.csv", "tale.txt", "bars"):  # data lies beside a run
-                if (whole.parent / name_).exists():
-                    _copy(whole.parent / name_, folder.parent / name_)
+                source = whole.parent / name_
+                if source.exists():
+                    (shutil.copytree if source.is_dir() else shutil.copy)(source, folder.parent / name_)
             before = {key: value for key, value in before.items() if key not in ("config", "settings")}
         used = sum(file.stat().st_size for file in folder.parent.rglob("*") if file.is_file())
         for _ in range(budget.count(most)):
@@ -186,7 +170,7 @@ def try_full_disks(name: str, most: int, budget: Budget, tally: Tally) -> None:
                 return
             if resize is not None:
                 room = draw.randrange(4096, sum(sizes) + 4096 * len(sizes))
-                resize(_pages(used) + room)
+                resize(used + 4096 * 80 + room)
                 outcome, about = judged(lambda: job.write(folder) or "")
                 resize(64 * _MEGABYTE)
             else:
@@ -198,14 +182,6 @@ def try_full_disks(name: str, most: int, budget: Budget, tally: Tally) -> None:
                 after, more = _after(job, folder, before)
                 tally.add(after, f"{name} with {room} bytes of room -> {about} Then: {more}")
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
-
-
-def _pages(size: int) -> int:
-    return size + 4096 * 80
 
 
 def _in_process(target: Callable[..., None], *arguments: Any) -> Any:
@@ -289,7 +265,7 @@ def try_edits(most: int, budget: Budget, tally: Tally) -> None:
     draw = random.Random(f"{budget.seed} edits")
     processes = _processes()
     with _place() as (folder, _):
-        _write_table(folder)
+        _write_run("table", folder)
         for _ in range(budget.count(most)):
             if budget.over:
                 return

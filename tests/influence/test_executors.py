@@ -246,17 +246,6 @@ def reciprocal(item: int) -> float:
     return 1 / item
 
 
-def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
-    model, before = two_sites(), torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        scores = turnover.Influence(model, executor=workers).pairwise(rows(), ids=range(8))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert np.array_equal(scores.values, turnover.Influence(model).pairwise(rows(), ids=range(8)).values)
-
-
 @pytest.mark.usefixtures("small_tiles")
 def test_instances_in_several_tiles_get_the_scores_that_they_get_alone():
     inf = turnover.Influence(two_sites(), train=train_rows(), estimator=Curvature(temperature=2.0))

@@ -142,18 +142,6 @@ def test_an_index_names_rows_that_are_numbered(model):
     assert finished.pairwise(QUERIES).ids.tolist() == index.tolist()
 
 
-def test_findings_and_their_json_have_names(model):
-    inf = turnover.Influence(model, train=SOURCES["dicts"](), estimator="tod")
-    explained = turnover.applications.explain(inf, {"x": X[:2]}, k=2, same_label=False)
-    named = [example for one in explained for example in (*one.supporting, *one.opposing)]
-    assert {example.id for example in named} <= set(DOCS)
-    assert all(example.name == example.id for example in named)
-    found = turnover.applications.memorized(inf).as_dict()
-    assert all(one["id"] in DOCS for one in found["likely_label_errors"]["items"])
-    dropped = turnover.applications.cleanse(inf, QUERIES, drop=3)
-    assert set(dropped.dropped_ids) <= set(DOCS)
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -180,12 +168,6 @@ def test_unknown_names_are_errors_with_near_ones(model, ask, message):
 def test_another_number_of_names_than_instances_is_an_error(model, ids, names):
     with pytest.raises(InstanceIdError, match=f"names has {len(names)} names, and train has .* Give one name for each"):
         turnover.Influence(model, train=(X, Y, ids), names=names)
-
-
-def test_names_of_all_rows_suit_some_of_them(model):
-    some = torch.arange(0, ROWS, 2)
-    inf = turnover.Influence(model, train=(X[some], Y[some], some), names=DOCS, estimator="tod")
-    assert inf.train_ids.tolist() == DOCS[::2]
 
 
 def test_duplicate_names_are_an_error(model):

@@ -71,14 +71,6 @@ def test_scores_follow_weights_that_change_after_the_question_was_prepared(data)
     np.testing.assert_allclose(again, after, rtol=1e-3, atol=1e-5)
 
 
-def test_the_noise_of_the_mean_falls_as_one_over_the_root_of_the_replicas(data):
-    queries = (data[0][:20], data[1][:20])
-    spread = {
-        replicas: turnover.Influence(trained(data, replicas)).null(queries, n=512).values.std() for replicas in (1, 8)
-    }
-    assert spread[8] / spread[1] == pytest.approx(8**-0.5, rel=0.35)
-
-
 def test_a_recipe_trains_a_model_with_replicas_as_a_plain_loop_does(data):
     from functools import partial
 

@@ -106,17 +106,6 @@ def test_a_figure_has_the_scores_the_null_and_the_rows(images):
     assert figure.get_facecolor()[3] == 0  # transparent, for dark notebooks
 
 
-def test_lists_of_texts_and_of_ids_are_bars(texts):
-    inf, loader = texts
-    helpful, harmful = inf.top(loader, k=3).plot(query="doc-2").axes
-    assert (helpful.get_title(loc="left"), harmful.get_title(loc="left")) == ("Most helpful", "Most harmful")
-    assert len(helpful.patches) == 3
-    assert "A thin plot" in helpful.texts[0].get_text()
-    only_ids = Scores([3.0, -1.0], ids=["a", "b"]).top(1).plot().axes
-    assert [axes.texts[0].get_text() for axes in only_ids] == ["a   +3", "b   -1"]
-    assert [bar.get_width() for bar in only_ids[0].patches] == [3.0]
-
-
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError(name)

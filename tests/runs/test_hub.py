@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from turnover.errors import DataFileError
-from turnover.runs._reading import _HUB_NAME, read_rows
+from turnover.runs._reading import read_rows
 from turnover.runs._splits import split_rows
 from turnover.runs.config import RunConfig
 
@@ -95,10 +95,3 @@ def test_a_damaged_folder_is_refused(tmp_path):
         file.unlink()
     with pytest.raises(DataFileError, match="cannot be opened as a saved data set"):
         read_rows(RunConfig(where))
-
-
-@pytest.mark.parametrize("name", ["imdb", "stanfordnlp/sst2", "nyu-mll/glue:sst2"])
-def test_names_of_the_hub_are_told_from_paths(name):
-    assert _HUB_NAME.fullmatch(name)
-    assert not _HUB_NAME.fullmatch(f"./{name}")
-    assert not _HUB_NAME.fullmatch(f"/data/{name}")

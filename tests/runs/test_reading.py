@@ -103,14 +103,6 @@ def test_missing_values_in_many_spellings_leave_a_column_of_numbers_one(csv_file
     assert values.isna().sum() == 4
 
 
-def test_a_few_words_in_a_column_of_numbers_are_pointed_out(csv_file):
-    cells = [str(n / 2) for n in range(39)] + ["twelve"]
-    file = csv_file({"x": cells, "z": list("pq") * 20, "y": list("ab") * 20})
-    notes = " ".join(read_rows(RunConfig(file, label="y")).notes)
-    assert "Column 'x' is taken as categories, because 1 of its 40 cells are not numbers ('twelve')" in notes
-    assert "Column 'z'" not in notes
-
-
 def test_numbers_that_are_infinite_count_as_missing(csv_file):
     file = csv_file({"x": ["1", "inf", "-inf", "4"], "z": list("pqpq"), "y": list("abab")})
     assert read_rows(RunConfig(file, label="y")).values["x"].isna().tolist() == [False, True, True, False]
@@ -265,18 +257,3 @@ def test_the_nearest_name_is_found_by_letters_or_by_being_part_of_it():
     assert nearest("lable", ["text", "label"]) == "label"
     assert nearest("TEXT", ["review_text", "y"]) == "review_text"
     assert nearest("zzz", ["text", "label"]) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "classes", "repeated"),
-    [
-        ("sst2/dev.tsv", 872, 2, 0),
-        ("electronics/electronics.tsv", 2000, 2, 35),
-        ("yahoo-answers/yahoo_answers.tsv", 4798, 10, 0),
-    ],
-)
-def test_real_data_sets_are_read_without_naming_any_column(data_file, name, rows, classes, repeated):
-    found = read_rows(RunConfig(str(data_file(name))))
-    assert (found.kind, len(found), len(found.label_names)) == ("text", rows, classes)
-    assert any(note.startswith(f"{repeated} rows repeat") for note in found.notes) == bool(repeated)
-    assert all(found.values)

@@ -1,6 +1,5 @@
 """A run from data to scores, in a folder."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -146,14 +145,6 @@ def test_a_damaged_folder_says_what_to_do(run, tmp_path, change, message):
     change(folder)
     with pytest.raises(RunError, match=message):
         open_run(folder).predict(["a film"])
-
-
-def test_run_json_tells_versions_seconds_and_results(run):
-    about = json.loads(run.folder.about.read_text())
-    assert about["state"] == "complete"
-    assert about["results"]["test_accuracy"] > 0.7
-    assert {"turnover", "torch", "python"} <= set(about["versions"])
-    assert set(about["seconds"]) == {"reading", "features", "training", "scoring"}
 
 
 def test_rows_of_a_group_are_one_instance(config, reviews, tmp_path):

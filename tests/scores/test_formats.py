@@ -40,14 +40,6 @@ def test_scores_of_no_query_have_columns_for_score_and_error():
     assert table.index.tolist() == [7, 8]
 
 
-def test_a_dataset_can_be_asked_by_name_and_knows_the_sign():
-    scores = Scores([[1.0, 2.0]], ids=[7], queries=["a", "b"], null_spread=[0.5, 0.25])
-    dataset = scores.to_xarray()
-    assert float(dataset.score.sel(instance=7, query="b")) == 2.0
-    assert float(dataset.stderr.sel(instance=7, query="b")) == 0.25
-    assert dataset.attrs["sign"] == "positive: the training instance helps"
-
-
 def test_lists_as_a_table_have_a_row_for_each_entry():
     scores = Scores([[1.0, 0.0], [3.0, np.nan]], ids=[7, 8], queries=["a", "b"], null_spread=[0.5, 0.25])
     table = scores.top(2).to_pandas()

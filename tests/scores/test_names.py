@@ -92,13 +92,6 @@ def test_saved_predictions_open_with_their_names(tmp_path, name):
     assert "doc-1" in result._repr_html_()
 
 
-def test_tables_and_labeled_arrays_have_names(scores):
-    assert scores.to_pandas().index.tolist() == scores.ids.tolist()
-    assert scores.to_pandas(long=True)["instance"].tolist() == [name for name in scores.ids for _ in "ab"]
-    dataset = scores.to_xarray()
-    assert dataset["score"].sel(instance=scores.ids[2], query="b").item() == 1.0
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

@@ -65,13 +65,6 @@ def test_a_list_shows_the_standard_errors_of_its_entries():
     assert Scores([[1.0]], ids=[7]).top(2).helpful_stderr is None
 
 
-def test_a_list_keeps_the_spread_of_each_query():
-    scores = Scores([[1.0, 2.0]], ids=[7], null_spread=[0.5, 0.25])
-    assert scores.top(1).null_spread.tolist() == [0.5, 0.25]
-    assert scores.top(1, query=1).null_spread.tolist() == [0.25]
-    assert Scores([1.0], ids=[7], null_spread=0.5).top(1).null_spread.tolist() == [0.5]
-
-
 def test_rows_with_a_spread_of_their_own_show_it_as_their_standard_error():
     top = Scores([1.0, 2.0], ids=[7, 8], null_spread=[0.5, 0.25]).top(1)
     assert top.null_spread is None

@@ -1,6 +1,5 @@
 """The comparison of scores: its methods run, its cells are kept, and its page says what the numbers say."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +14,7 @@ from turnover_bench.benchmarks.faithfulness.methods import (
     baseline_methods,
     methods,
 )
-from turnover_bench.benchmarks.faithfulness.page import gaps
-from turnover_bench.benchmarks.faithfulness.run import collected, publish, run
+from turnover_bench.benchmarks.faithfulness.run import collected, run
 from turnover_bench.benchmarks.faithfulness.tasks import SIZES, prepare
 from turnover_bench.benchmarks.faithfulness.trainings import Trainings, detection
 from turnover_bench.experiments.runner import ExperimentError
@@ -140,43 +138,6 @@ ALL = (*LDS, "mean_found", "self_found", "train_seconds", "score_seconds")
 def figures(value, names=ALL, *, sd=0.01):
     """Return figures of a method, all with the same mean over seeds."""
     return {name: {"mean": value, "sd": sd, "seeds": 1 if sd is None else 3} for name in names}
-
-
-def test_the_page_names_what_is_missing_and_what_failed(folder, tmp_path):
-    (folder / "digits" / "cells" / "ekfac-0.json").write_text(
-        json.dumps({"method": "ekfac", "seed": 0, "failed": "RuntimeError: singular"})
-    )
-    text = publish(TOY, "toy", folder, tmp_path).read_text()
-    (folder / "digits" / "cells" / "ekfac-0.json").unlink()
-    assert "ekfac, seed 0 failed: RuntimeError: singular" in text
-    assert "Not measured: " in text
-    assert "TracInCP (captum)" in text
-    assert "(the default)" in text
-    assert (tmp_path / "faithfulness.svg").stat().st_size > 0
-    assert json.loads((tmp_path / "faithfulness.json").read_text())["size"] == "toy"
-
-
-@pytest.mark.parametrize(
-    ("one", "several", "baseline", "why"),
-    [
-        (0.10, 0.20, 0.25, "without any noise it would be 0.265: noise is what they lack."),
-        (0.10, 0.20, 0.40, "The 0.135 that they lack beyond are bias"),
-        (0.01, 0.20, 0.40, "too little to say how much of it is noise"),
-        (0.20, 0.20, 0.40, "noise is not what is missing"),
-    ],
-)
-def test_the_gap_to_a_baseline_is_told_as_noise_or_bias(one, several, baseline, why):
-    lds = {"tod": one, "replicas": several, "curvature": 0.2, "tracin": 0.1, "ekfac": baseline}
-    methods = {name: {"lds_plain": {"mean": value, "sd": 0.02}} for name, value in lds.items()}
-    task = {"setting": {"title": "T"}, "methods": methods, "ceiling": {"plain": 0.8}}
-    setting = {"replicas": 8}
-    result = {"default": "curvature", "tasks": {"t": task}, "titles": {"ekfac": "EK-FAC"}, "setting": setting}
-    (line,) = gaps(result)
-    assert (
-        f"the default has 0.200, the best baseline, EK-FAC, {baseline:.3f}, with a ceiling of 0.800 by retraining noise"
-        in line
-    )
-    assert why in line
 
 
 def test_a_leave_one_out_head_finds_wrong_labels_that_the_network_was_trained_on(ready, trainings):

@@ -11,8 +11,6 @@ from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
 from turnover_bench.experiments.lm.pattern import (
     VARIANTS,
-    by_frequency,
-    rare_names,
     weights_for,
 )
 from turnover_bench.experiments.lm.training import Corpus, Positions, load_corpus, perplexity, trained
@@ -68,15 +66,6 @@ def test_positions_around_the_passage_keep_their_ids_and_the_counts_of_the_whole
     assert part.first == whole.first + 30
     assert whole.around_passage(None) is whole
     assert whole.around_passage(len(whole.train)).ids.tolist() == whole.ids.tolist()
-
-
-def test_names_are_compared_with_words_of_the_same_frequency():
-    corpus = _corpus(("a b Ann went and Bob ran " * 1 + "on and on and on ").split())
-    names = np.array([corpus.vocabulary.words[number] in ("Ann", "Bob") for number in corpus.train.words])
-    rare = corpus.frequencies == 1
-    scores = np.where(names, 3.0, np.where(rare, 1.0, -5.0))
-    assert rare_names(scores, corpus, draws=5)["difference"] == pytest.approx(2.0)
-    assert by_frequency(scores, corpus)[0]["names"] == {"positions": 2, "words": 2, "mean": 3.0}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -1,12 +1,9 @@
 """The paper's language model: nothing leaks unless it is tied; frequent words come first; colors of a text."""
 
-import numpy as np
 import pytest
 import torch
 
 import turnover
-from turnover.errors import ApplicationError
-from turnover_bench.experiments.colored_text import colored_text
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary, language_model_sites
 
 WORDS, CONTEXT = 30, 3
@@ -40,25 +37,3 @@ def test_a_vocabulary_numbers_frequent_words_first_and_marks_ends_and_unknown_wo
     vocabulary = Vocabulary.of(["b a b <unk>"], most=1)
     assert vocabulary.words == ("<eos>", "<unk>", "b")
     assert vocabulary.encode(["b a", ""]).tolist() == [2, 1, 0, 0]
-
-
-def test_values_are_clipped_to_the_percentiles_of_the_paper():
-    text = colored_text(["x"] * 101, np.arange(101.0))
-    assert text.limits == (70, 95)
-    assert text.shades[80] == pytest.approx(0.4)
-    assert text.steps.tolist()[::10] == [0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("tokens", "values", "options", "message"),
-    [
-        ("a b", [1.0, 2.0], {}, "one string"),
-        (["a", "b"], [1.0], {}, "one value per token"),
-        (["a"], [float("nan")], {}, "no token has a value"),
-        (["a"], [1.0], {"limits": (2, 1)}, "out of order"),
-        (["a"], [1.0], {"percentiles": (95, 70)}, "lower first"),
-    ],
-)
-def test_what_cannot_be_colored_is_rejected(tokens, values, options, message):
-    with pytest.raises(ApplicationError, match=message):
-        colored_text(tokens, values, **options)

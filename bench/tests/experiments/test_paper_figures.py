@@ -1,6 +1,5 @@
 """The paper's figures for one's own results: each shows what it is about, and is written to a file."""
 
-import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install 'turnover[cli]'")
@@ -10,11 +9,6 @@ from turnover.applications import (
     Explanation,
     Explanations,
     InfluentialExample,
-)
-from turnover.errors import ApplicationError
-from turnover_bench.experiments.paper_figures import (
-    image_figure,
-    text_figure,
 )
 
 EXAMPLE = "what a thin story, $5 was too much"
@@ -43,16 +37,3 @@ def explanations(*positions, significant=True):
         example = InfluentialExample(position, position, position, None, 1, None, 1, 0.4, 0.1, 1e-5, significant)
         items.append(Explanation(query, 1, 0.8, 0, (example,), ()))
     return Explanations(tuple(items), True, False, 0.05, "loss", False, "tod", None, 4, "")
-
-
-@pytest.mark.parametrize(
-    ("draw", "queries", "train", "message"),
-    [
-        (text_figure, ["a", "b"], ["c"], "2 texts for 1 explanations"),
-        (image_figure, np.zeros((2, 8, 8)), np.zeros((3, 8, 8)), "2 images for 1 explanations"),
-        (image_figure, np.zeros((1, 64)), np.zeros((3, 8, 8)), "1 or 3 channels"),
-    ],
-)
-def test_what_does_not_fit_is_rejected(tmp_path, draw, queries, train, message):
-    with pytest.raises(ApplicationError, match=message):
-        draw(explanations(0), queries, train, tmp_path / "figure.png")

@@ -25,12 +25,6 @@ def test_json_has_rows_labels_by_name_and_errors(turnover_, text_run):
         assert texts[reason["row"]].endswith(f"film number {reason['row']}")
 
 
-def test_all_labels_may_give_rows_of_other_labels(turnover_, text_run):
-    asked = ("explain", text_run, "--query", "a lovely and warm film", "-k", "12", "--json")
-    items = turnover_(*asked, "--all-labels").data["items"][0]
-    assert {reason["label"] for reason in (*items["supporting"], *items["opposing"])} == {"good", "bad"}
-
-
 def test_relative_scores_are_another_order_of_the_same_rows(turnover_, text_run):
     asked = ("explain", text_run, "--row", "3", "-k", "5", "--json")
     plain, relative = turnover_(*asked).data, turnover_(*asked, "--relative").data
@@ -47,12 +41,6 @@ def test_errors_come_the_most_confident_first(turnover_, text_run):
     assert probabilities == sorted(probabilities, reverse=True)
     assert found["count"] >= len(found["items"])
     assert f"{found['count']} error" in found["note"]
-
-
-def test_a_training_row_is_shown_as_itself_among_its_reasons(turnover_, text_run):
-    found = turnover_("explain", text_run, "--row", "0", "--json").data["items"][0]
-    assert found["row"] == 0
-    assert found["label"] == "good"
 
 
 def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_, runs):
@@ -132,11 +120,3 @@ def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_
 def test_what_cannot_be_explained_is_told_with_what_to_type(turnover_, runs, tmp_path, kind, options, parts):
     (tmp_path / "a.png").write_text("no image")
     rejected(turnover_("explain", runs[kind], *options), *parts)
-
-
-def test_supporting_groups_are_named(turnover_, runs):
-    said = turnover_("explain", runs["group"], "--query", "a lovely and warm film", "-k", "2")
-    assert said.code == 0, said.err
-    assert "annotator" in said.words
-    found = turnover_("explain", runs["group"], "--row", "0", "-k", "2", "--json").data["items"][0]
-    assert all(reason["group"].startswith("annotator") for reason in found["supporting"])

@@ -1,7 +1,5 @@
 """`turnover memorized`: histogram, likely label errors, near-duplicates."""
 
-from turnover.runs import open_run
-
 
 def test_the_histogram_and_likely_label_errors_are_shown(turnover_, text_run):
     said = turnover_("memorized", text_run, "--most", "3")
@@ -17,11 +15,3 @@ def test_json_has_rows_by_number_and_labels_by_name(turnover_, text_run):
     for row in found["memorized"]["items"]:
         assert row["name"] == f"line {row['row'] + 2}"
         assert row["label"] in ("good", "bad")
-
-
-def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
-    found = turnover_("memorized", text_run, "--json").data
-    splits = open_run(text_run).splits
-    wrong = {row for row in range(9, 60, 10) if splits[row] == 0}
-    assert wrong
-    assert wrong <= {row["row"] for row in found["memorized"]["items"][:10]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.small_runs import reviews
-from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejected
+from tests.ui.terminal.conftest import SAME, call_turnover, rejected
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.storage import digest_of, to_record
@@ -84,14 +84,6 @@ def test_a_folder_with_other_settings_is_left_alone(finished, monkeypatch):
 def test_a_run_without_a_folder_goes_to_runs_by_the_name_of_its_data(tmp_path, monkeypatch, data, name):
     monkeypatch.chdir(tmp_path)
     assert _folder_for(RunConfig(data), None, None) == Path("runs") / name
-
-
-def test_columns_of_a_table_are_given_with_commas(turnover_, tmp_path):
-    lines = [f"{n},{n % 3},{n % 2},{'ab'[n % 2]}" for n in range(40)]
-    (tmp_path / "table.csv").write_text("\n".join(["one,two,three,y", *lines]))
-    said = turnover_("run", "table.csv", "--label", "y", "--columns", "one,three", *SMALL_OPTIONS, "--json")
-    assert said.code == 0, said.err
-    assert RunConfig.read(Path(said.data["run"]) / "config.toml").columns == ("one", "three")
 
 
 def test_changed_data_is_rejected_in_the_former_folder_and_told_in_a_new_one(turnover_, csv, text_run, tmp_path):
