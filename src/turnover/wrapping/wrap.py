@@ -100,7 +100,16 @@ class Plan:
     @property
     def _table(self) -> tuple[list[str], list[list[str]]]:
         header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
-        rows = [_row(site) for site in self.sites]
+        rows: list[list[str]] = []
+        for site in self.sites:
+            zero = {True: "yes", False: "NO: ", None: "not known: "}[site.zero.keeps]
+            row = [site.path or "(the model)", site.module + ("" if site.place == "output" else f" ({site.place})")]
+            row += [site.dim, "?" if site.width is None else f"{site.width:,}", str(site.batch_dim), f"{site.keep:g}"]
+            row += [
+                zero if site.zero.keeps else zero + site.zero.reason,
+                {True: "yes", False: "NO", None: "?"}[site.runs],
+            ]
+            rows.append(row)
         if all(site.runs is None for site in self.sites):
             return header[:-1], [row[:-1] for row in rows]
         return header, rows
@@ -111,7 +120,15 @@ class Plan:
         parts: list[tuple[str, list[str]]] = []
         if self.leaks:
             how = "measured on the example" if self.leaks_measured else "expected from the order of the modules"
-            parts.append((f"would leak ({how}; frozen parameters cannot):", _leak_lines(self.leaks)))
+            by_cause: dict[Cause, list[str]] = {}
+            for leak in self.leaks:
+                share = "" if leak.share is None else f" ({leak.share:.0%})"
+                by_cause.setdefault(leak.cause, []).append(leak.name + share)
+            lines: list[str] = []
+            for cause, names in by_cause.items():
+                more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+                lines.append(f"{cause}: {', '.join(names[:_MOST_NAMES])}{more}; {CURES[cause]}")
+            parts.append((f"would leak ({how}; frozen parameters cannot):", lines))
         elif self.sites:
             by_order = "by the order of the modules; turnover.audit measures"
             parts.append((f"no leak found ({'measured on the example' if self.leaks_measured else by_order})", []))
@@ -124,33 +141,6 @@ class Plan:
             if entries:
                 parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
         return parts
-
-
-def _row(site: SitePlan) -> list[str]:
-    zero = {True: "yes", False: "NO: ", None: "not known: "}[site.zero.keeps]
-    return [
-        site.path or "(the model)",
-        site.module + ("" if site.place == "output" else f" ({site.place})"),
-        site.dim,
-        "?" if site.width is None else f"{site.width:,}",
-        str(site.batch_dim),
-        f"{site.keep:g}",
-        zero + site.zero.reason if site.zero.keeps is not True else zero,
-        {True: "yes", False: "NO", None: "?"}[site.runs],
-    ]
-
-
-def _leak_lines(leaks: Sequence[Leak]) -> list[str]:
-    """Return one line per cause: which parameters, how much and the cure."""
-    by_cause: dict[Cause, list[str]] = {}
-    for leak in leaks:
-        share = "" if leak.share is None else f" ({leak.share:.0%})"
-        by_cause.setdefault(leak.cause, []).append(leak.name + share)
-    lines: list[str] = []
-    for cause, names in by_cause.items():
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        lines.append(f"{cause}: {', '.join(names[:_MOST_NAMES])}{more}; {CURES[cause]}")
-    return lines
 
 
 def wrap(
