@@ -11,7 +11,7 @@ import json
 import os
 import pickle
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -169,7 +169,16 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
         ) from error
     result = _with_masks(source, model, recipe, [source / _WEIGHTS])
     if recipe.adapters is not None:
-        _check_base(result, base, str(source))
+        frozen = dict(result.named_parameters(remove_duplicate=False))
+        wrong = [name for name, digest in base.items() if name not in frozen or _checksum_of(frozen[name]) != digest]
+        if wrong:
+            raise SavedModelError(
+                f"the adapters in {str(source)!r} were trained on another base: {listed(wrong, 4)} differs or is "
+                f"missing ({len(wrong)} of {len(base)} frozen tensors)",
+                cure="Give the model that was wrapped, from the same checkpoint and in the same dtype. If these "
+                "weights were drawn at random when the base was built, set the seed before, or let them learn with "
+                "the head: Adapters(head=[...]).",
+            )
     _put_weights(result, _read_weights(source / _WEIGHTS), source, elsewhere=base)
     if recipe.mode == "mixout":
         _check_file(source / _START, manifest.get("start_sha256"))
@@ -286,21 +295,6 @@ def _put_weights(root: nn.Module, state: dict[str, Tensor], source: Path, elsewh
     if wrong := [*names.unexpected_keys, *sorted(missing)]:
         raise SavedModelError(
             f"the model and the folder {str(source)!r} differ in {listed(wrong, 4)}", cure=_ARCHITECTURE
-        )
-
-
-def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
-    parameters = dict(root.named_parameters(remove_duplicate=False))
-    missing = [name for name in saved if name not in parameters]
-    other = [name for name in saved if name in parameters and _checksum_of(parameters[name]) != saved[name]]
-    if missing or other:
-        difference = f"{listed(missing, 4)} is missing" if missing else f"{listed(other, 4)} differs"
-        raise SavedModelError(
-            f"the adapters in {folder!r} were trained on another base: {difference} ({len(missing) + len(other)} of "
-            f"{len(saved)} frozen tensors)",
-            cure="Give the model that was wrapped, from the same checkpoint and in the same dtype. If these weights "
-            "were drawn at random when the base was built, set the seed before, or let them learn with the head: "
-            "Adapters(head=[...]).",
         )
 
 

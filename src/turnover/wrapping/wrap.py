@@ -388,7 +388,11 @@ def _warnings(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
                 f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
                 f"learn every instance.{f' Use {site.zero.instead!r} instead.' if site.zero.instead else ''}"
             )
-    yield from _narrow_warnings(sites)
+        if site.width == 1:
+            yield (
+                f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of "
+                f"{1 - site.keep:.0%} of the instances trains nothing that passes through it. Mask a wider module."
+            )
     packed = quantized_in(model)
     if packed and not any(parameter.requires_grad for parameter in model.parameters()):
         yield (
@@ -396,15 +400,6 @@ def _warnings(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
             "trained. Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask "
             "it: turnover.integrations.lora_sites(model)."
         )
-
-
-def _narrow_warnings(sites: Sequence[SitePlan]) -> Iterator[str]:
-    for site in sites:
-        if site.width == 1:
-            yield (
-                f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of "
-                f"{1 - site.keep:.0%} of the instances trains nothing that passes through it. Mask a wider module."
-            )
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
@@ -469,8 +464,8 @@ def _with_example(made: Plan, model: nn.Module, flow: Flow, example: Any) -> Pla
         )
         for index, site in enumerate(made.sites)
     )
-    narrow = [warning for warning in _narrow_warnings(sites) if warning not in made.warnings]
-    made = replace(made, sites=sites, problems=tuple(problems), warnings=(*made.warnings, *narrow))
+    said = dict.fromkeys((*made.warnings, *_warnings(root, sites)))  # widths are known now
+    made = replace(made, sites=sites, problems=tuple(problems), warnings=tuple(said))
     if problems:
         return made
     try:
