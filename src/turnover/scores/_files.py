@@ -94,7 +94,6 @@ def _reopened(folder: str, name: str) -> _StoredSource:
 
 
 def attributes_of(kind: Kind, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a result beside its arrays."""
     return {"kind": kind, "format": _FORMAT, **about}
 
 

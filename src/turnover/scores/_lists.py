@@ -99,9 +99,8 @@ def html_of_lists(top: Any, head: str) -> str:
         sides = [entries_of(top, side, place, marks, with_rows=True) for side in SIDES]
         shown = [side[:_MOST_IN_NOTEBOOK] for side in sides]
         largest = max((abs(entry.score) for side in shown for entry in side), default=0.0)
-        cells = [[_cells(entry, largest, query) for entry in side] for side in shown]
-        for column, side in zip(cells, sides, strict=True):
-            column += [[_REST, "", ""]] if len(side) > _MOST_IN_NOTEBOOK else []
+        rest = [[[_REST, "", ""]] if len(side) > _MOST_IN_NOTEBOOK else [] for side in sides]
+        cells = [[*(_cells(entry, largest, query) for entry in side), *rest[at]] for at, side in enumerate(shown)]
         for helpful, harmful in zip_longest(*cells, fillvalue=["", "", ""]):
             rows.append([name, *helpful, *harmful])
             name = ""

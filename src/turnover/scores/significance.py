@@ -159,7 +159,7 @@ def _p_of(scores: Doubles, null: Doubles) -> Doubles:
     else:
         result = (1.0 + count - np.searchsorted(beside, distances)) / (1 + count)
         size = round(_TAIL_SHARE * count)
-        threshold = beside[count - size - 1]
+        threshold = float(beside[count - size - 1])
         excesses = beside[count - size :] - threshold
         unit = float(np.median(excesses))
         if unit > 0:  # else most scores are the same number: ranks are all there is

@@ -79,7 +79,6 @@ class ArraySpec:
 
     @property
     def tiles(self) -> int:
-        """The number of tiles."""
         return math.prod(self.grid)
 
     @property
@@ -474,7 +473,6 @@ class TileStore:
 
     @classmethod
     def open_for_reading(cls, folder: str | os.PathLike[str]) -> StoredArrays:
-        """Return the arrays in a folder, complete or not; needs no lock."""
         return StoredArrays(folder)
 
     @staticmethod
@@ -490,7 +488,6 @@ class TileStore:
         return self._progress.complete
 
     def pending(self) -> list[int]:
-        """Return the numbers of all tiles that are not done, lowest first."""
         return [tile for tile in range(self.tiles) if tile not in self._progress.tiles]
 
     def region(self, name: str, tile: int) -> tuple[slice, ...]:
