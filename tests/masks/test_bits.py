@@ -31,8 +31,3 @@ def test_sign_bit_is_unit_31(word, units):
 
 def test_unpacking_takes_no_rows():
     assert unpack(torch.ones(0, 2, dtype=torch.int32), 40).shape == (0, 40)
-
-
-@pytest.mark.parametrize(("width", "words"), [(1, 1), (31, 1), (32, 1), (33, 2), (64, 2), (65, 3)])
-def test_words_hold_32_units_each(width, words):
-    assert words_for(width) == words

@@ -9,10 +9,6 @@ from torch.nn import functional
 
 from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
-from turnover_bench.experiments.lm.pattern import (
-    VARIANTS,
-    weights_for,
-)
 from turnover_bench.experiments.lm.training import Corpus, Positions, load_corpus, perplexity, trained
 
 
@@ -66,17 +62,3 @@ def test_positions_around_the_passage_keep_their_ids_and_the_counts_of_the_whole
     assert part.first == whole.first + 30
     assert whole.around_passage(None) is whole
     assert whole.around_passage(len(whole.train)).ids.tolist() == whole.ids.tolist()
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_as_many_positions_are_left_out_in_every_variant(variant):
-    rng = np.random.default_rng(0)
-    frequencies = rng.integers(1, 50, 400)
-    scores = -np.log(frequencies) + 0.1 * rng.normal(size=400)
-    options = {"share": 0.1, "weight": 0.5, "seed": 1}
-    weights = weights_for(variant, scores, frequencies, **options)
-    assert int((weights < 1).sum()) == 40
-    assert set(weights.tolist()) == {1.0, 0.5 if variant == "weighted" else 0.0}
-    highest = torch.zeros(400, dtype=torch.bool)
-    highest[torch.from_numpy(np.argsort(-scores)[:40].copy())] = True
-    assert torch.equal(weights < 1, highest) == (variant in ("removed", "weighted"))

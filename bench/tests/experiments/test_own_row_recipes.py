@@ -15,22 +15,6 @@ from turnover_bench.experiments.own_row_recipes.experiment import (
 )
 
 
-def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds=0.1):
-    numbers = {"trained": trained, "left_out": left_out, "accuracy": accuracy, "wrong_labels": wrong}
-    numbers |= {"lds": lds, "lds_recommended": 2 * lds}
-    changes = {"change_own": trained - left_out, "change_same_label": same, "change_other_label": 0.0}
-    return [{**numbers, **changes, "change_nearest": same}]
-
-
-ARMS = ("before", "after", "trained", "trained_frozen", "without", "without_frozen")
-
-
-def result(*, flips=(1.0, 1.0, 2.0), shared=(1.0, 1.0, 2.0, 3.0, 0.5, 0.5), **recipes):
-    phases, arms = ([{"flip": flip, "keep": 0.1, "full": 0.1} for flip in every] for every in (flips, shared))
-    task = {"title": "Digits", "rows": 10, "plain": [0.98], "phases": [phases], "recipes": recipes}
-    return {"seeds": [0], "tasks": {"digits": {**task, "shared": [dict(zip(ARMS, arms, strict=True))]}}}
-
-
 def test_steps_on_rows_that_share_a_mask_do_not_change_its_flipped_subnetwork():
     found = _one_mask(_setting())
     assert found["after"]["flip"] == found["before"]["flip"]

@@ -1,32 +1,20 @@
 """Headlines and sentences: what would alarm a reader without reason is explained; advice says what to do."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from tests.ui.html.made_data import label_error, made_data, made_findings
+from tests.ui.html.made_data import label_error, made_data
 from turnover import Scores
 from turnover.applications import LabelErrors, NearDuplicates
 from turnover.applications.findings import score_noise
 from turnover.applications.results import histogram
 from turnover.ui.html.sentences import (
     duplicates_headline,
-    headlines_of,
     label_errors_expected,
     label_errors_headline,
-    memorized_headline,
 )
 
 ROWS = made_data().by_number
-
-
-@pytest.mark.parametrize("memorized", [10, 89])
-def test_that_most_rows_are_memorized_is_explained_and_few_need_no_explanation(memorized):
-    headline = memorized_headline(replace(made_findings().memorized, rows=100, count=memorized))
-    assert headline.figure == f"{memorized} %"
-    assert ("usual for a network with many weights" in headline.sentence) == (memorized == 89)
-    assert headline.tone == "plain"
 
 
 def test_near_duplicates_across_splits_come_with_advice():
@@ -81,15 +69,6 @@ def test_by_the_record_of_a_training_the_number_of_wrong_labels_has_an_interval(
 @pytest.mark.parametrize("errors", [LabelErrors(100, 3, 0, 0, 0, ()), LabelErrors(100, 0, 0, 10, 1, ())])
 def test_without_unseen_rows_or_errors_nothing_is_expected(errors):
     assert label_errors_expected(errors) == ""
-
-
-def test_accuracy_stands_beside_its_baseline():
-    findings = made_findings()
-    for baseline, tone in ((0.4, "plain"), (0.6, "look")):
-        headline = headlines_of(replace(findings, majority_class_baseline=baseline), ROWS)[0]
-        beside = f"(majority-class baseline {100 * baseline:.1f} %)"
-        assert headline.sentence == f"accuracy on 4 validation and test rows {beside}."
-        assert (headline.figure, headline.tone) == ("50.0 %", tone)
 
 
 def test_failed_scores_and_equal_ones_do_not_break_the_histogram():

@@ -25,14 +25,6 @@ def test_json_has_rows_labels_by_name_and_errors(turnover_, text_run):
         assert texts[reason["row"]].endswith(f"film number {reason['row']}")
 
 
-def test_relative_scores_are_another_order_of_the_same_rows(turnover_, text_run):
-    asked = ("explain", text_run, "--row", "3", "-k", "5", "--json")
-    plain, relative = turnover_(*asked).data, turnover_(*asked, "--relative").data
-    assert relative["relative"] is True
-    assert plain["items"][0]["predicted"] == relative["items"][0]["predicted"]
-    assert plain["items"][0]["supporting"][0]["score"] != relative["items"][0]["supporting"][0]["score"]
-
-
 def test_errors_come_the_most_confident_first(turnover_, text_run):
     found = turnover_("explain", text_run, "--errors", "--most", "2", "-k", "2", "--json").data
     assert 1 <= len(found["items"]) <= 2

@@ -1,1 +1,0 @@
-"""What masks cost with many classes: a toy run, the letters, and what settings vary."""

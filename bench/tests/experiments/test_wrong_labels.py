@@ -1,1 +1,0 @@
-"""Wrong labels: a toy run makes all lists, resumes, and the page tells who finds more."""
