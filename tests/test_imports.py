@@ -25,7 +25,6 @@ ALONE, NAMES, CORE, INTEGRATIONS = STATEMENTS = (
 
 @pytest.fixture(scope="module")
 def loaded_after() -> dict[str, set[str]]:
-    """Names of all modules that a fresh interpreter holds after each statement, one after the other."""
     statements = ("import torch, numpy, tqdm", *STATEMENTS, *(f"turnover.{name}" for name in SUB_PACKAGES))
     code = "\n".join(f"{statement}\nimport sys; print(*sys.modules)" for statement in statements)
     # -P: the current folder, with its tests and benchmarks, is no part of what users import.

@@ -11,8 +11,6 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class _Seen(HTMLParser):
-    """Collects tags that are open and the text of cells."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []

@@ -443,7 +443,6 @@ def _is_class(name: str) -> bool:
 
 @st.composite
 def _damage(draw: st.DrawFn, content: bytes) -> bytes:
-    """Draw a damage: cut off, bits flipped, bytes put in, taken out or repeated."""
     kind = draw(st.sampled_from(["cut", "flip", "insert", "delete", "repeat"]))
     place = draw(st.integers(0, max(0, len(content) - 1)))
     if kind == "cut":
@@ -656,7 +655,6 @@ def _toml(value: Any) -> str:
 
 
 def try_config(case: tuple[str, dict[str, Any]]) -> tuple[Outcome, str]:
-    """Return how a config file ends: rejected, or read as the TOML of Python's own library."""
 
     def difference() -> str:
         with tempfile.TemporaryDirectory(prefix="turnover-campaign-") as held:
@@ -677,8 +675,6 @@ def try_config(case: tuple[str, dict[str, Any]]) -> tuple[Outcome, str]:
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: strategy, number of files of a whole campaign, and how one is tried."""
-
     cases: st.SearchStrategy[Any]
     most: int
     one: Callable[[Any], tuple[Outcome, str]] = try_case

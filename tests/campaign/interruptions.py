@@ -36,8 +36,6 @@ _IMPORTED_ON_USE = ["pandas", "PIL.Image", "scipy.stats", "zarr", "torch._dynamo
 
 @dataclass(frozen=True)
 class Job:
-    """Something that writes a folder, the same whenever it is called again."""
-
     write: Callable[[Path], Any]
     answers: Callable[[Path], Answers]
 
@@ -185,7 +183,6 @@ def try_full_disks(name: str, most: int, budget: Budget, tally: Tally) -> None:
 
 
 def _in_process(target: Callable[..., None], *arguments: Any) -> Any:
-    """Return what a function in a process of its own sends."""
     processes = _processes()
     here, there = processes.Pipe()
     one = processes.Process(target=target, args=(*arguments, there))

@@ -67,17 +67,14 @@ def influence(**options: Any) -> turnover.Influence:
 
 
 def silence(result: object) -> str:
-    """Say that a result came where none can be right."""
     return f"accepted without a word: {str(result)[:80]!r}"
 
 
 def same(one: Any, other: Any) -> str:
-    """Say where two arrays differ."""
     return "" if np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True) else "another answer"
 
 
 def wrapped(**options: Any) -> str:
-    """Wrap with options of which one makes no sense, and run a training step."""
     model = turnover.wrap(network(), **{"at": ["1"], **options}).train()
     with turnover.instances(IDS):
         model(X)
@@ -85,7 +82,6 @@ def wrapped(**options: Any) -> str:
 
 
 def stepped(ids: Any, view: Any = "keep", model: nn.Module | None = None, *, training: bool = True) -> str:
-    """Run a pass with ids or views that make no sense."""
     model = (model or trained()).train(training)
     with turnover.instances(ids, view=view):
         return silence(model(X).shape)
@@ -94,7 +90,6 @@ def stepped(ids: Any, view: Any = "keep", model: nn.Module | None = None, *, tra
 def asked(
     question: str = "pairwise", queries: Any = None, *, options: Mapping[str, Any] | None = None, **given: Any
 ) -> str:
-    """Ask a question with an argument that makes no sense."""
     engine = influence(**(options or {}))
     result = getattr(engine, question)((X[:3], Y[:3]) if queries is None else queries, **given)
     return silence(getattr(result, "shape", result))

@@ -282,7 +282,6 @@ _QUESTIONS = st.fixed_dictionaries(
 
 @st.composite
 def _requests(draw: st.DrawFn) -> tuple[str, str, bytes | None, dict[str, str]]:
-    """Draw a request: method, address, body and headers."""
     method = draw(st.sampled_from([*["GET"] * 4, "POST", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"]))
     row = urllib.parse.quote(draw(_odd | st.integers(0, 60).map(str)).encode("utf-8", "surrogatepass"), safe="")
     path = draw(

@@ -46,8 +46,6 @@ def digits_task(rows: int = 60, queries: int = 8, *, masked: bool = False, epoch
 
 
 class Similarity:
-    """Rows help queries that look like them, if both have the same label."""
-
     def __init__(self, recipe):
         self.recipe = recipe
 

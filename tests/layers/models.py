@@ -43,7 +43,6 @@ def dropout_mlp() -> nn.Module:
 
 
 def both_kinds() -> nn.Module:
-    """A wrapped model with one hook site and one TurnOverDropout."""
     net = nn.Sequential(
         nn.Linear(6, 40), nn.ReLU(), turnover.TurnOverDropout(), nn.Linear(40, 70), nn.Tanh(), nn.Linear(70, 3)
     )
@@ -65,8 +64,6 @@ class Transposing(nn.Module):
 
 
 class Branch(nn.Module):
-    """Skips its second site when told to."""
-
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second, self.out = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 2)

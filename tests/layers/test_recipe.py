@@ -15,7 +15,6 @@ from turnover.layers.recipe import from_tensor
 
 
 def sequence_model(seed: int = 0) -> nn.Module:
-    """A model with a width and a batch dimension to learn."""
     return turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.Identity()), at=["0", "1"], seed=seed)
 
 

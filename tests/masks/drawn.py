@@ -13,5 +13,4 @@ def words_of(source, ids, width, site="fc1", keep=0.5):
 
 
 def bits_of(*args, **kwargs):
-    """Return the bits [ids, units] of one site, as many as its words hold."""
     return np.unpackbits(words_of(*args, **kwargs).view(np.uint8), axis=1, bitorder="little")

@@ -28,7 +28,6 @@ def bound(comparisons):
 
 
 def assert_no_two_alike(masks):
-    """No two words of 64 units are equal."""
     ordered = np.sort(masks.view(np.uint64).ravel())
     assert not (ordered[1:] == ordered[:-1]).any()
 

@@ -87,7 +87,6 @@ def _gradient(model: nn.Module, x: Tensor, y: Tensor, temperature: float, widest
 
 
 def _blocks(values: Tensor, widest: int) -> list[Tensor]:
-    """Return a matrix [n, width] in blocks of columns, the last filled up with zeros."""
     width = values.shape[1]
     count = -(-width // widest)
     size = -(-width // count)
@@ -95,7 +94,6 @@ def _blocks(values: Tensor, widest: int) -> list[Tensor]:
 
 
 def _inverses(model, rows, temperature, damping, widest):
-    """Return for each layer eigenvectors, damped inverse and spectrum, one per group."""
     draws = [
         _noted(model, rows, temperature, torch.Generator().manual_seed(seed), part) for seed, part in enumerate(PARTS)
     ]

@@ -12,13 +12,11 @@ Sites = Mapping[str, tuple[str, float]]
 
 
 def unit_bits(source: MaskSource, site: str, width: int, keep: float, id: int) -> list[bool]:
-    """Return which units of a site one instance keeps."""
     (words,) = source.words(torch.tensor([id]), [Stream(site, width, keep)])
     return unpack(words, width)[0].tolist()
 
 
 def unit_factors(source: MaskSource, site: str, width: int, keep: float, id: int, view: str) -> list[float]:
-    """Return what the units of a site are multiplied by for one instance."""
     rate = round(keep * 2**24) / 2**24
     factors: list[float] = []
     for bit in unit_bits(source, site, width, keep, id):
@@ -32,7 +30,6 @@ def unit_factors(source: MaskSource, site: str, width: int, keep: float, id: int
 
 
 def mask(x: Tensor, source: MaskSource, site: str, dim: str, keep: float, id: int, view: str) -> Tensor:
-    """Return a batch of one row under the mask of one instance."""
     axis = 1 if dim == "channels" else x.dim() - 1
     factors = unit_factors(source, site, x.shape[axis], keep, id, view)
     units = [

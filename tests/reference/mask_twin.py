@@ -26,7 +26,6 @@ def triple32(x: int) -> int:
 
 
 def json_string(text: str) -> str:
-    """A string in JSON, in ASCII only."""
     short = {'"': '\\"', "\\": "\\\\"}
     short |= {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
     parts: list[str] = []
@@ -48,7 +47,6 @@ def key_text(source: str, seed: int, site: str | None) -> str:
 
 
 def key_words(source: str, seed: int, site: str | None) -> tuple[int, int, int]:
-    """The three key words in use."""
     digest = hashlib.sha256(key_text(source, seed, site).encode()).digest()
     return tuple(sum(digest[4 * w + b] << 8 * b for b in range(4)) for w in range(3))
 
@@ -135,7 +133,6 @@ def codebook_mask(
     rows: int = 4096,
     picks: int = 4,
 ) -> list[bool]:
-    """One instance's mask at one site."""
     rate = primitive_numerator(keep, picks)
     kept = [True] * width
     for row in codebook_rows(seed, site, number, rows, picks):

@@ -21,7 +21,6 @@ def ranks(column: Row, ids: Sequence[int]) -> list[int]:
 
 
 def helpful(column: Row, ids: Sequence[int], k: int) -> list[tuple[int, float]]:
-    """The first k of the order as (id, score), filled up with (−1, NaN)."""
     found = [(ids[row], column[row]) for row in order(column, ids)[:k]]
     return found + [(-1, math.nan)] * (k - len(found))
 
@@ -48,7 +47,6 @@ def spread(column: Row) -> float:
 
 
 def rows_of(chosen: Sequence[int], ids: Sequence[int]) -> list[int]:
-    """All rows of each chosen id."""
     return [row for one in chosen for row in range(len(ids)) if ids[row] == one]
 
 

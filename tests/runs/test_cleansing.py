@@ -195,7 +195,6 @@ def test_a_folder_keeps_all_but_the_removed_images(tmp_path):
 
 
 def labeled_images(tmp_path, lines, header="file,label"):
-    """Return a folder of twelve images with these lines of labels."""
     folder = folder_of_images(tmp_path)
     for number in range(12):
         (folder / "ab"[number % 2] / f"{number}.png").rename(folder / f"{number}.png")

@@ -12,7 +12,6 @@ from turnover.runs.table import Rows
 
 
 def small_numbers(file, *, scale):
-    """Write a table whose two columns of numbers, of this scale, tell the label."""
     draw = np.random.default_rng(0)
     values = draw.normal(size=(120, 2))
     lines = [f"{a * scale!r},{b * scale!r},{'up' if a + b > 0 else 'down'}" for a, b in values.tolist()]

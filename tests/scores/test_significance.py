@@ -49,7 +49,6 @@ SETS, ROWS, NULLS = 200, 1000, 1024
 
 
 def pure_noise(kind):
-    """Scores of 200 queries on which nothing has any influence."""
     rng = np.random.default_rng(sum(kind.encode()))
     noise = NOISE[kind](rng, (ROWS + NULLS, SETS))
     return Scores(noise[:ROWS], ids=range(ROWS), null=noise[ROWS:])
@@ -126,7 +125,6 @@ SHARES = st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.5, 1.0, np.nan]) | st.floats(
 
 
 def replicated(replicas, *, truth=0.0, size=20_000):
-    """Scores that are means of replicas with bell-shaped noise."""
     each = np.random.default_rng(replicas).normal(truth, size=(replicas, size))
     stderr = each.std(0, ddof=1) / np.sqrt(replicas)
     return Scores(each.mean(0), ids=range(size), stderr=stderr, replicas=replicas)

@@ -13,7 +13,6 @@ from turnover.scores import Scores, Top
 
 
 def pairs_of(top, side, query):
-    """One list as the twin writes it."""
     return list(zip(getattr(top, f"{side}_ids")[query], getattr(top, f"{side}_scores")[query], strict=True))
 
 

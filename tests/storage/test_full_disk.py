@@ -15,7 +15,6 @@ PAGE = 4096
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of one megabyte."""
     disk = tmp_path / "disk"
     disk.mkdir()
     try:
@@ -33,7 +32,6 @@ def free(disk):
 
 
 def leave(disk, pages):
-    """Fill the disk up to some pages."""
     with (disk / "ballast").open("wb") as file:
         file.write(bytes(max(0, free(disk) - pages * PAGE)))
 

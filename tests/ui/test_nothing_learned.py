@@ -21,7 +21,6 @@ SENTENCE = "As far as 64 validation and test rows can tell, the network has lear
 
 @pytest.fixture(scope="module", params=["classes", "numbers"])
 def useless(request, tmp_path_factory) -> Run:
-    """A run whose labels have nothing to do with its inputs."""
     folder, rng = tmp_path_factory.mktemp("random"), np.random.default_rng(0)
     labels = rng.choice(["yes", "no"], 160) if request.param == "classes" else rng.normal(size=160).round(5)
     lines = [f"{a:.4f},{b:.4f},{label}" for (a, b), label in zip(rng.normal(size=(160, 2)), labels, strict=True)]

@@ -32,6 +32,5 @@ def train(model: nn.Module, batches: Iterable[Any], optimizer: Callable[..., tor
 
 
 def run(model: nn.Module, inputs: Tensor | dict[str, Tensor], ids: Any, view: Any = "keep") -> Tensor:
-    """Return what a model makes of some rows, in a context of their own and without gradients."""
     with torch.no_grad(), turnover.instances(ids, view=view):
         return logits_of(model(**inputs) if isinstance(inputs, dict) else model(inputs))

@@ -35,7 +35,6 @@ def without_output_bias(model):
 
 
 def cures(error):
-    """The lines of code that a message tells to type."""
     return [line.strip() for line in str(error).splitlines() if line.strip().startswith("for ")]
 
 

@@ -70,7 +70,6 @@ def unjudged(found: Findings) -> Findings:
 
 
 def made_findings(rows: int = 40) -> Findings:
-    """Return findings in which every part has something."""
     places = range(rows - 4)
     held_out = {"held_out_label": "positive", "held_out_probability": 0.9, "label_quality": 0.1}
     first = replace(_influential(0, 0.02, significant=True), shared_spans=((2, 10),), near_columns=("color",))

@@ -15,7 +15,6 @@ def run(runs, tmp_path):
 
 
 def answered(tasks, labels):
-    """Return tasks as Label Studio exports them."""
     choice = {"from_name": "label", "to_name": "content", "type": "choices"}
     return [
         task | {"annotations": [{"result": [choice | {"value": {"choices": [label]}}], "was_cancelled": False}]}

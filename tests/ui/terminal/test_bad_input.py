@@ -49,14 +49,12 @@ LABELS = ("good", "bad")
 
 
 def _lines(folder: Path, **cells: Callable[[int], object]) -> None:
-    """Write data.jsonl: forty rows with a text and a label, or other cells of these names."""
     made = {"text": lambda n: f"a film of {n} scenes", "label": lambda n: LABELS[n % 2]} | cells
     rows = [{name: cell(n) for name, cell in made.items()} for n in range(40)]
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _columns(folder: Path, **cells: Callable[[int], object]) -> None:
-    """Write data.parquet, with a number, a label and other cells."""
     import pandas as pd
 
     made = {"a": lambda n: n % 7, "label": lambda n: LABELS[n % 2]} | cells

@@ -19,7 +19,6 @@ def run(runs, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(run):
-    """What the command says of that run."""
     return call_turnover("evaluate", run, *FEW)
 
 

@@ -19,7 +19,6 @@ from turnover.ui.web.serving import open_server  # noqa: E402
 
 @pytest.fixture(scope="module", params=["text", "table"])
 def operations(request):
-    """What the description of a real server lists."""
     with open_server(open_run(request.getfixturevalue(f"{request.param}_run").folder.path), port=0) as server:
         while json.load(urllib.request.urlopen(f"{server.address}api/state"))["state"] == "warming up":
             time.sleep(0.05)
