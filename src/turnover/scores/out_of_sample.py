@@ -166,10 +166,10 @@ class OutOfSample(OfInstances):
             return html_of(self._facts)
         quality, rows = self.label_quality, list[list[str]]()
         for at in np.argsort(quality, kind="stable")[:_SHOWN]:
-            row = shown_row(None if self.views is None else self.views.instance(int(self._mask_ids[at])))
+            row = [] if self.views is None else [shown_row(self.views.instance(int(self._mask_ids[at])))]
             predicted = str(np.argmax(self._probs[at]))
-            rows.append([str(self._ids[at]), str(self._labels[at]), predicted, f"{quality[at]:.3f}", row])
-        header = ["instance", "label", "predicted", "quality", ""]
+            rows.append([str(self._ids[at]), str(self._labels[at]), predicted, f"{quality[at]:.3f}", *row])
+        header = ["instance", "label", "predicted", "quality", *([] if self.views is None else [""])]
         return html_of(self._facts) + html_table("Least likely labels", rows, header=header)
 
     @property
