@@ -7,8 +7,8 @@ that take an `Influence`, data and plain arrays, and `find_all` for all findings
 | file | one idea |
 | --- | --- |
 | `results.py` | plain JSON by one serializer, tables, significance and checks that all findings share |
-| `labels.py` | given labels, classes or numbers, and held-out predictions beside them |
-| `wrong_labels.py` | P(wrong) of each label, from what a training says of its rows or from held-out predictions |
+| `labels.py` | given labels, classes or numbers, beside held-out predictions; P(wrong) by these and by residuals |
+| `wrong_labels.py` | P(wrong) of each label: one interface to all sources, and the one by the record of a training |
 | `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
 | `examples.py` | rows that findings speak of, their names, and what two of them have in common |
 | `predictions.py` | predictions of the full network, and the most confident errors |

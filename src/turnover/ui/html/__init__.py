@@ -9,7 +9,7 @@ anything is computed.
 | `sections.py` | what a report says, section by section, from a run to plain data |
 | `charts.py` | charts as geometry |
 | `page.py` | the page and its JSON twin |
-| `templates/` | HTML, style and script of the one page; `base.css` and `shown.html` serve the live page, too |
+| `templates/` | the one page: `sections.html` lays out each section, `rows.html` lists of rows; style and script |
 """
 
 from .page import asset, environment, render, write_report

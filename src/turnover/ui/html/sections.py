@@ -315,7 +315,7 @@ def _curves(curves: Curves) -> dict[str, Any]:
 def _memorized(found: Findings) -> dict[str, Any]:
     memorized = found.memorized
     edges = memorized.histogram.edges if memorized.histogram else ()
-    power = power_of([one.self_influence for one in memorized.items] or edges)
+    power = power_of([one.self_influence for one in memorized.items if one.self_influence is not None] or edges)
     words = (
         f"{count(memorized.rows, 'training row')}, of which {count(memorized.count)} ({percent(memorized.share)}) are "
         "memorized: significant positive self-influence."
