@@ -265,7 +265,7 @@ def _signal(n: int, width: int, replicas: int) -> str:
         f"n={n:,}: signal / noise of one pair about {ratio * _REFERENCE_SIGNAL:.2g}, {ratio:.2g} times "
         f"that of digits ({_REFERENCE_ROWS:,} rows, sites of {_REFERENCE_WIDTH}, one replica: {_REFERENCE_SIGNAL}); a "
         f"rule of thumb, √(width × replicas) / n with width {width:,}, too low for many rows. Raise it by "
-        "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
+        "replicas=, wider sites or means over many queries; Scores.noise measures it"
     )
 
 
